@@ -30,6 +30,7 @@ import { replCommands } from './command-table-repl.ts';
 import { srtCommands } from './command-table-srt.ts';
 import { sshCommands } from './command-table-ssh.ts';
 import { createFlags, imageFlag, sandboxCommands } from './command-table-sandbox.ts';
+import { groupCommands } from './command-table-groups.ts';
 import { volumeCommands } from './command-table-volumes.ts';
 import { inOtherNumberOf, listOf } from './other-names.ts';
 import { isLayerList } from './run-words.ts';
@@ -233,6 +234,7 @@ export const commandTable: readonly CommandSpec[] = [
   ...eventCommands,
   ...bucketCommands,
   ...volumeCommands,
+  ...groupCommands,
   ...networkCommands,
   ...portCommands,
   ...accessCommands,

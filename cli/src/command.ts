@@ -18,6 +18,9 @@ export type WordKind =
   | 'context'
   | 'secret'
   | 'webhook'
+  | 'tier'
+  | 'group'
+  | 'chat'
   | 'preset'
   | 'key'
   | 'sshKey'
@@ -63,6 +66,7 @@ export interface CommandSpec {
     | 'volume'
     | 'network'
     | 'event'
+    | 'group'
     | 'access'
     | 'other';
   readonly summary: string;

@@ -12,6 +12,7 @@ const groups = {
   layer: 'Layers and snapshots',
   volume: 'Volumes and directories of the host',
   network: 'Network and secrets',
+  group: 'Groups of agents',
   access: 'Keys, owners and the audit',
   event: 'Usage and events',
   other: 'Other',

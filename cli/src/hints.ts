@@ -29,6 +29,11 @@ const hints: Readonly<Record<string, string>> = {
   token_required:
     'this command line sends SQUASH_AUTH_TOKEN, or --token; a daemon of your own needs a port of its own: SQUASH_PORT=8081',
   volume_not_found: 'try: squash volume ls',
+  action_not_found: 'try: squash group held --state done',
+  chat_not_found: 'try: squash chat ls',
+  group_not_found: 'try: squash group ls',
+  tier_forbids: 'squash tier ls shows what each allows',
+  tier_not_found: 'try: squash tier ls',
   webhook_not_found: 'try: squash webhook ls',
   unauthorized: 'set SQUASH_AUTH_TOKEN, or give --token',
 };

@@ -7,6 +7,7 @@
  */
 import { contextErrors } from './context-errors.ts';
 import { fileErrorCatalog } from './file-errors.ts';
+import { groupErrors } from './group-errors.ts';
 import { hostRootErrors } from './host-root-errors.ts';
 import { vmErrors } from './vm-errors.ts';
 import { portErrors } from './port-errors.ts';
@@ -209,6 +210,7 @@ export const errorCatalog = {
   ...moduleErrors,
   ...imageErrors,
   ...volumeErrors,
+  ...groupErrors,
   ...hostRootErrors,
   ...vmErrors,
   layer_corrupt: {

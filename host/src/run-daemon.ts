@@ -41,6 +41,7 @@ import { readOperatorFile } from './egress/operator-file.ts';
 import { LocalEngine, type LocalEngineOptions } from './engine/local-engine.ts';
 import { HttpRegistries } from './oci/registry.ts';
 import { type Gateway, startGateway } from './ssh/gateway.ts';
+import { openGroups } from './open-groups.ts';
 import { openState } from './store/open-state.ts';
 import { Reserve } from './store/reserve.ts';
 import { Webhooks, type WebhooksOptions } from './webhooks/webhooks.ts';
@@ -112,7 +113,8 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
   const egress = { rules, log: network.client, secrets };
   const audit = stack.use(openAudit(config, log));
   const webhooks = stack.use(openWebhooks(config, { store, events: engine.events, log }));
-  const parts = { info, gateway, owners, egress, audit, webhooks, log };
+  const groups = stack.use(openGroups({ engine, store, rules, log }));
+  const parts = { info, gateway, owners, egress, audit, webhooks, groups, log };
   const http = stack.use(await startHttp({ engine, config, ...parts }));
   await network.listensAt(http.listen);
   stack.use(restWithCollection(log));
@@ -124,8 +126,7 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
   using unneeded = idleExit(config, http, engine);
   const signal = await Promise.race([stopping, lost, unneeded.idle]);
   left.isNeeded = signal !== 'idle';
-  if (typeof signal === 'number') leave(log, signal);
-  return sayStop(log, signal);
+  return typeof signal === 'number' ? leave(log, signal) : sayStop(log, signal);
 }
 
 function openDriver(

@@ -843,3 +843,102 @@ class WebhookUpdateOptions(TypedDict, total=False):
     """types of events; none: all of them"""
     enabled: bool
     """what happens while it is not enabled is not sent later"""
+
+
+class TierSetMessage(TypedDict):
+    own: Literal["allow", "hold", "deny"]
+    others: Literal["allow", "hold", "deny"]
+
+
+class _TierSetOptions(TypedDict):
+    message: TierSetMessage
+    """saying something in a chat"""
+    start: TierSetMessage
+    """starting a run, by a message to a chat’s group"""
+    read: TierSetMessage
+    """seeing groups, chats, runs and what was said"""
+    create: Literal["allow", "hold", "deny"]
+    """making groups and chats"""
+    create_tiers: Sequence[str]
+    """the tiers that groups made by agents may have; none: agents make no groups"""
+    reach: Sequence[str]
+    """what its groups’ sandboxes may connect to at most; none: nothing"""
+    secrets: Literal["all"] | Sequence[str]
+    """which secrets its groups’ sandboxes may use at most"""
+
+
+class TierSetOptions(_TierSetOptions, total=False):
+    runs_max: int
+    """runs at once, of all its groups"""
+
+
+class _GroupCreateOptions(TypedDict):
+    tier: str
+    command: Sequence[str]
+    """run for each run, by uid 1000 in `/workspace/group`; the messages are its standard input"""
+
+
+class GroupCreateOptions(_GroupCreateOptions, total=False):
+    layers: Sequence[str]
+    """of its sandboxes; none: those of the image, or the first base layer"""
+    image: str | None
+    """an OCI image that was pulled, below the layers"""
+    env: Mapping[str, str]
+    reach: Sequence[str]
+    """what its sandboxes may connect to, of what the tier allows"""
+    secrets: Sequence[str]
+    """which secrets they may use, of what the tier allows"""
+    memory_mb: int
+    """none: the daemon’s default"""
+    timeout_s: int
+    """a run that takes longer is ended"""
+    output_bytes_max: int
+    """what of a run’s output is told"""
+
+
+class GroupRunsOptions(TypedDict, total=False):
+    limit: int
+    """at most so many, default 100"""
+
+
+class GroupActionsOptions(TypedDict, total=False):
+    state: Literal["done", "held", "denied", "failed"]
+    group: str
+    """only of this one’s agents"""
+    limit: int
+    """at most so many, default 100"""
+
+
+class GroupDecideOptions(TypedDict, total=False):
+    reason: str
+    """the agent is told"""
+
+
+class _ChatCreateOptions(TypedDict):
+    group: str
+
+
+class ChatCreateOptions(_ChatCreateOptions, total=False):
+    trigger: str | None
+    """what a message begins with that starts a run; null: any does"""
+    senders: Literal["*"] | Sequence[str]
+    """who may start runs; `*`: everybody"""
+    others: Literal["context", "drop"]
+    """what becomes of other senders’ messages: the next run reads them, or they are not stored"""
+
+
+class _ChatMessageOptions(TypedDict):
+    sender: str
+    """as the chat system knows him"""
+
+
+class ChatMessageOptions(_ChatMessageOptions, total=False):
+    id: str
+    """the chat system’s own; a message that comes again with it is the first one"""
+
+
+class ChatReadOptions(TypedDict, total=False):
+    after: int
+    """only later ones"""
+    limit: int
+    """at most so many, default 100"""

@@ -1931,6 +1931,236 @@ class WebhookTest(Record):
 
 
 @dataclass(frozen=True)
+class TierMessage(Record):
+    """saying something in a chat"""
+    own: Literal["allow", "hold", "deny"]
+    others: Literal["allow", "hold", "deny"]
+    _shape: ClassVar[Shape] = {
+        "own": r.text,
+        "others": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class Tier(Record):
+    message: TierMessage
+    """saying something in a chat"""
+    start: TierMessage
+    """starting a run, by a message to a chat’s group"""
+    read: TierMessage
+    """seeing groups, chats, runs and what was said"""
+    create: Literal["allow", "hold", "deny"]
+    """making groups and chats"""
+    create_tiers: list[str]
+    """the tiers that groups made by agents may have; none: agents make no groups"""
+    reach: list[str]
+    """what its groups’ sandboxes may connect to at most; none: nothing"""
+    secrets: Literal["all"] | list[str]
+    """which secrets its groups’ sandboxes may use at most"""
+    runs_max: int
+    """runs at once, of all its groups"""
+    name: str
+    built_in: bool
+    _shape: ClassVar[Shape] = {
+        "message": r.record(TierMessage),
+        "start": r.record(TierMessage),
+        "read": r.record(TierMessage),
+        "create": r.text,
+        "create_tiers": r.array(r.text),
+        "reach": r.array(r.text),
+        "secrets": r.either(r.anything, r.array(r.text)),
+        "runs_max": r.integer,
+        "name": r.text,
+        "built_in": r.boolean,
+    }
+
+
+@dataclass(frozen=True)
+class Group(Record):
+    name: str
+    tier: str
+    command: list[str]
+    """run for each run, by uid 1000 in `/workspace/group`; the messages are its standard input"""
+    layers: list[str]
+    image: str | None
+    """an OCI image that was pulled, below the layers"""
+    env: dict[str, str]
+    reach: list[str]
+    """what its sandboxes may connect to, of what the tier allows"""
+    secrets: list[str]
+    """which secrets they may use, of what the tier allows"""
+    memory_mb: int | None
+    timeout_s: int
+    """a run that takes longer is ended"""
+    output_bytes_max: int
+    """what of a run’s output is told"""
+    volume: str | None
+    """its folder; null: no run has had one yet"""
+    created_at: str
+    created_by: str | None
+    """the group whose agent made it; null: a client of the API"""
+    queued: int
+    """runs that wait"""
+    running: int
+    _shape: ClassVar[Shape] = {
+        "name": r.text,
+        "tier": r.text,
+        "command": r.array(r.text),
+        "layers": r.array(r.text),
+        "image": r.nullable(r.text),
+        "env": r.mapping(r.text),
+        "reach": r.array(r.text),
+        "secrets": r.array(r.text),
+        "memory_mb": r.nullable(r.integer),
+        "timeout_s": r.integer,
+        "output_bytes_max": r.integer,
+        "volume": r.nullable(r.text),
+        "created_at": r.text,
+        "created_by": r.nullable(r.text),
+        "queued": r.integer,
+        "running": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class GroupRun(Record):
+    run: int
+    group: str
+    chat: str
+    state: Literal["queued", "running", "done", "failed"]
+    attempt: int
+    """1: the first"""
+    reason: str | None
+    """why the last attempt failed"""
+    exit_code: int | None
+    sandbox: str | None
+    """while it has one"""
+    output_bytes: int
+    """told, of its standard output"""
+    truncated: bool
+    """it printed more"""
+    depth: int
+    """runs that started it, one the other"""
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+    _shape: ClassVar[Shape] = {
+        "run": r.integer,
+        "group": r.text,
+        "chat": r.text,
+        "state": r.text,
+        "attempt": r.integer,
+        "reason": r.nullable(r.text),
+        "exit_code": r.nullable(r.integer),
+        "sandbox": r.nullable(r.text),
+        "output_bytes": r.integer,
+        "truncated": r.boolean,
+        "depth": r.integer,
+        "created_at": r.text,
+        "started_at": r.nullable(r.text),
+        "finished_at": r.nullable(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class GroupAction(Record):
+    number: int
+    id: str
+    """the agent’s"""
+    action: Literal["message.send", "run.start", "group.create", "chat.create"]
+    group: str
+    """whose agent asks"""
+    run: int
+    request: dict[str, object]
+    """all of what it asks for"""
+    state: Literal["done", "held", "denied", "failed"]
+    rule: str
+    """what decided"""
+    reason: str | None
+    """a person’s word, or why it failed"""
+    asked_at: str
+    decided_at: str | None
+    _shape: ClassVar[Shape] = {
+        "number": r.integer,
+        "id": r.text,
+        "action": r.text,
+        "group": r.text,
+        "run": r.integer,
+        "request": r.mapping(r.anything),
+        "state": r.text,
+        "rule": r.text,
+        "reason": r.nullable(r.text),
+        "asked_at": r.text,
+        "decided_at": r.nullable(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class Chat(Record):
+    name: str
+    group: str
+    trigger: str | None
+    """what a message begins with that starts a run; null: any does"""
+    senders: Literal["*"] | list[str]
+    """who may start runs; `*`: everybody"""
+    others: Literal["context", "drop"]
+    """what becomes of other senders’ messages: the next run reads them, or they are not stored"""
+    created_at: str
+    waiting: int
+    """messages that no run has had"""
+    _shape: ClassVar[Shape] = {
+        "name": r.text,
+        "group": r.text,
+        "trigger": r.nullable(r.text),
+        "senders": r.either(r.anything, r.array(r.text)),
+        "others": r.text,
+        "created_at": r.text,
+        "waiting": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class ChatMessageTaken(Record):
+    verdict: Literal["starts", "context", "dropped"]
+    """`starts`: a run has it; `context`: the next run reads it along; `dropped`: not stored"""
+    reason: str
+    """the rule that decided"""
+    message: int | None
+    """its number; null: it was dropped"""
+    run: int | None
+    """the run that waits for its turn"""
+    _shape: ClassVar[Shape] = {
+        "verdict": r.text,
+        "reason": r.text,
+        "message": r.nullable(r.integer),
+        "run": r.nullable(r.integer),
+    }
+
+
+@dataclass(frozen=True)
+class ChatSaid(Record):
+    message: int
+    """its number: what `after` goes on behind"""
+    chat: str
+    text: str
+    by: str
+    """the group that says it"""
+    run: int
+    action: str | None
+    """the agent’s id of the action; null: its command printed it"""
+    at: str
+    _shape: ClassVar[Shape] = {
+        "message": r.integer,
+        "chat": r.text,
+        "text": r.text,
+        "by": r.text,
+        "run": r.integer,
+        "action": r.nullable(r.text),
+        "at": r.text,
+    }
+
+
+@dataclass(frozen=True)
 class DaemonInfoListen(Record):
     host: str
     port: int

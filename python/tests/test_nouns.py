@@ -12,7 +12,7 @@ from squash import AsyncSquash, BadRequest, Conflict, NotFound, Squash, Unauthor
 from . import LAYERS, MODULES
 
 if TYPE_CHECKING:
-    from squash.options import ModuleDescribeOptions
+    from squash.options import ModuleDescribeOptions, TierSetMessage
 
 
 class Sync(unittest.TestCase):
@@ -119,6 +119,29 @@ class Sync(unittest.TestCase):
         self.assertIn("key.create", [each.operation for each in squash.audit(operation="key.create")])
         self.assertIn("pypi", [each.name for each in squash.presets()])
         self.assertTrue(squash.ticket("/v1/events").ticket)
+
+    def test_groups_are_spoken_to(self) -> None:
+        groups = self.squash.groups
+        self.assertIn("untrusted", [each.name for each in groups.tiers.list()])
+        row: TierSetMessage = {"own": "allow", "others": "deny"}
+        groups.tiers.set(
+            "quiet", message=row, start=row, read=row, create="deny", create_tiers=[], reach=[], secrets=[]
+        )
+        groups.create("py", tier="quiet", command=["/bin/echo", "hi"])
+        groups.chats.create("py-chat", group="py", trigger="@py")
+        taken = groups.chats.message("py-chat", "hello", sender="ada")
+        self.assertEqual((taken.verdict, taken.run), ("context", None))
+        self.assertEqual([each.waiting for each in groups.chats.list()], [1])
+        self.assertEqual((list(groups.runs("py")), list(groups.actions(state="held"))), ([], []))
+        self.assertEqual(list(groups.chats.read("py-chat")), [])
+        with self.assertRaises(NotFound):
+            groups.decide(1, "deny", reason="none")
+        with self.assertRaises(Conflict):
+            groups.tiers.remove("quiet")
+        self.assertEqual(groups.get("py").tier, [each for each in groups.list()][0].tier)
+        groups.chats.remove("py-chat")
+        groups.remove("py")
+        groups.tiers.remove("quiet")
 
     def test_events_are_followed(self) -> None:
         with self.squash.sandboxes.create(from_=LAYERS) as box:

@@ -35,6 +35,7 @@ export {
 } from './contexts.ts';
 export type { ApprovalFilter, Approvals, StandingApprovals } from './approvals.ts';
 export type { FilePath, Files, ReadOptions, Unpacked, WatchEvent, WriteOptions } from './files.ts';
+export type { ActionFilter, Groups, ReadFilter } from './groups.ts';
 export type { KeyFilter, Keys } from './keys.ts';
 export type { Bucket, BucketPull, BucketPush } from './bucket.ts';
 export type { ImageFilter, Images, PullOptions, PushOptions } from './images.ts';

@@ -138,6 +138,68 @@ export interface CellRun {
   readonly timeout_ms?: number;
 }
 
+export interface Chat {
+  readonly name: string;
+  readonly group: string;
+  /** what a message begins with that starts a run; null: any does. Default: null */
+  readonly trigger: string | null;
+  /** who may start runs; `*`: everybody. Default: "*" */
+  readonly senders: "*" | readonly string[];
+  /** what becomes of other senders’ messages: the next run reads them, or they are not stored. Default: "context" */
+  readonly others: "context" | "drop";
+  readonly created_at: string;
+  /** messages that no run has had */
+  readonly waiting: number;
+}
+
+export interface ChatCreate {
+  readonly name: string;
+  readonly group: string;
+  /** what a message begins with that starts a run; null: any does. Default: null */
+  readonly trigger?: string | null;
+  /** who may start runs; `*`: everybody. Default: "*" */
+  readonly senders?: "*" | readonly string[];
+  /** what becomes of other senders’ messages: the next run reads them, or they are not stored. Default: "context" */
+  readonly others?: "context" | "drop";
+}
+
+export interface ChatMessage {
+  /** as the chat system knows him */
+  readonly sender: string;
+  readonly text: string;
+  /** the chat system’s own; a message that comes again with it is the first one */
+  readonly id?: string;
+}
+
+export interface ChatMessageTaken {
+  /** `starts`: a run has it; `context`: the next run reads it along; `dropped`: not stored */
+  readonly verdict: "starts" | "context" | "dropped";
+  /** the rule that decided */
+  readonly reason: string;
+  /** its number; null: it was dropped */
+  readonly message: number | null;
+  /** the run that waits for its turn */
+  readonly run: number | null;
+}
+
+export interface ChatSaid {
+  /** its number: what `after` goes on behind */
+  readonly message: number;
+  readonly chat: string;
+  readonly text: string;
+  /** the group that says it */
+  readonly by: string;
+  readonly run: number;
+  /** the agent’s id of the action; null: its command printed it */
+  readonly action: string | null;
+  readonly at: string;
+}
+
+export interface ChatSaidPage {
+  readonly items: readonly ChatSaid[];
+  readonly next: null;
+}
+
 export interface Context {
   readonly context: string;
   readonly language: "python" | "javascript" | "typescript";
@@ -427,6 +489,106 @@ export interface GcAnswer {
 export interface GcStart {
   /** `true`: tells what would go, and removes nothing */
   readonly dry_run?: boolean;
+}
+
+export interface Group {
+  readonly name: string;
+  readonly tier: string;
+  /** run for each run, by uid 1000 in `/workspace/group`; the messages are its standard input */
+  readonly command: readonly string[];
+  readonly layers: readonly string[];
+  /** an OCI image that was pulled, below the layers. Default: null */
+  readonly image: string | null;
+  /** Default: {} */
+  readonly env: Readonly<Record<string, string>>;
+  /** what its sandboxes may connect to, of what the tier allows. Default: [] */
+  readonly reach: readonly string[];
+  /** which secrets they may use, of what the tier allows. Default: [] */
+  readonly secrets: readonly string[];
+  readonly memory_mb: number | null;
+  /** a run that takes longer is ended. Default: 1800 */
+  readonly timeout_s: number;
+  /** what of a run’s output is told. Default: 1048576 */
+  readonly output_bytes_max: number;
+  /** its folder; null: no run has had one yet */
+  readonly volume: string | null;
+  readonly created_at: string;
+  /** the group whose agent made it; null: a client of the API */
+  readonly created_by: string | null;
+  /** runs that wait */
+  readonly queued: number;
+  readonly running: number;
+}
+
+export interface GroupAction {
+  readonly number: number;
+  /** the agent’s */
+  readonly id: string;
+  readonly action: "message.send" | "run.start" | "group.create" | "chat.create";
+  /** whose agent asks */
+  readonly group: string;
+  readonly run: number;
+  /** all of what it asks for */
+  readonly request: Readonly<Record<string, unknown>>;
+  readonly state: "done" | "held" | "denied" | "failed";
+  /** what decided */
+  readonly rule: string;
+  /** a person’s word, or why it failed */
+  readonly reason: string | null;
+  readonly asked_at: string;
+  readonly decided_at: string | null;
+}
+
+export interface GroupActionDecision {
+  readonly decision: "allow" | "deny";
+  /** the agent is told */
+  readonly reason?: string;
+}
+
+export interface GroupCreate {
+  readonly name: string;
+  readonly tier: string;
+  /** run for each run, by uid 1000 in `/workspace/group`; the messages are its standard input */
+  readonly command: readonly string[];
+  /** of its sandboxes; none: those of the image, or the first base layer. Default: [] */
+  readonly layers?: readonly string[];
+  /** an OCI image that was pulled, below the layers. Default: null */
+  readonly image?: string | null;
+  /** Default: {} */
+  readonly env?: Readonly<Record<string, string>>;
+  /** what its sandboxes may connect to, of what the tier allows. Default: [] */
+  readonly reach?: readonly string[];
+  /** which secrets they may use, of what the tier allows. Default: [] */
+  readonly secrets?: readonly string[];
+  /** none: the daemon’s default */
+  readonly memory_mb?: number;
+  /** a run that takes longer is ended. Default: 1800 */
+  readonly timeout_s?: number;
+  /** what of a run’s output is told. Default: 1048576 */
+  readonly output_bytes_max?: number;
+}
+
+export interface GroupRun {
+  readonly run: number;
+  readonly group: string;
+  readonly chat: string;
+  readonly state: "queued" | "running" | "done" | "failed";
+  /** 1: the first */
+  readonly attempt: number;
+  /** why the last attempt failed */
+  readonly reason: string | null;
+  readonly exit_code: number | null;
+  /** while it has one */
+  readonly sandbox: string | null;
+  /** told, of its standard output */
+  readonly output_bytes: number;
+  /** it printed more */
+  readonly truncated: boolean;
+  /** runs that started it, one the other */
+  readonly depth: number;
+  readonly created_at: string;
+  readonly started_at: string | null;
+  readonly finished_at: string | null;
 }
 
 export interface Image {
@@ -820,7 +982,7 @@ export interface Problem {
   readonly status: number;
   /** the cause */
   readonly detail: string;
-  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "interpreter_missing" | "context_not_found" | "context_exists" | "context_ended" | "context_limit" | "context_busy" | "kernel_died" | "cell_not_found" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "module_incompatible" | "module_active" | "image_not_found" | "image_invalid" | "image_unsupported" | "registry_unavailable" | "registry_denied" | "registry_credentials_unreadable" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "host_root_unavailable" | "host_path_refused" | "host_root_unsupported" | "vm_unavailable" | "vm_unsupported" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "bucket_unavailable" | "bucket_not_set" | "bucket_conflict" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
+  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "interpreter_missing" | "context_not_found" | "context_exists" | "context_ended" | "context_limit" | "context_busy" | "kernel_died" | "cell_not_found" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "module_incompatible" | "module_active" | "image_not_found" | "image_invalid" | "image_unsupported" | "registry_unavailable" | "registry_denied" | "registry_credentials_unreadable" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "tier_not_found" | "tier_built_in" | "tier_in_use" | "tier_forbids" | "group_not_found" | "group_exists" | "group_in_use" | "group_limit" | "chat_not_found" | "chat_exists" | "action_not_found" | "action_decided" | "host_root_unavailable" | "host_path_refused" | "host_root_unsupported" | "vm_unavailable" | "vm_unsupported" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "bucket_unavailable" | "bucket_not_set" | "bucket_conflict" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
   /** what the caller can do about it */
   readonly remedy: string;
 }
@@ -1406,6 +1568,64 @@ export interface Ticket {
 export interface TicketCreate {
   /** of the WebSocket or the stream of events that it is for, without a query */
   readonly path: string;
+}
+
+export interface Tier {
+  /** saying something in a chat */
+  readonly message: {
+    readonly own: "allow" | "hold" | "deny";
+    readonly others: "allow" | "hold" | "deny";
+  };
+  /** starting a run, by a message to a chat’s group */
+  readonly start: {
+    readonly own: "allow" | "hold" | "deny";
+    readonly others: "allow" | "hold" | "deny";
+  };
+  /** seeing groups, chats, runs and what was said */
+  readonly read: {
+    readonly own: "allow" | "hold" | "deny";
+    readonly others: "allow" | "hold" | "deny";
+  };
+  /** making groups and chats */
+  readonly create: "allow" | "hold" | "deny";
+  /** the tiers that groups made by agents may have; none: agents make no groups */
+  readonly create_tiers: readonly string[];
+  /** what its groups’ sandboxes may connect to at most; none: nothing */
+  readonly reach: readonly string[];
+  /** which secrets its groups’ sandboxes may use at most */
+  readonly secrets: "all" | readonly string[];
+  /** runs at once, of all its groups. Default: 8 */
+  readonly runs_max: number;
+  readonly name: string;
+  readonly built_in: boolean;
+}
+
+export interface TierChange {
+  /** saying something in a chat */
+  readonly message: {
+    readonly own: "allow" | "hold" | "deny";
+    readonly others: "allow" | "hold" | "deny";
+  };
+  /** starting a run, by a message to a chat’s group */
+  readonly start: {
+    readonly own: "allow" | "hold" | "deny";
+    readonly others: "allow" | "hold" | "deny";
+  };
+  /** seeing groups, chats, runs and what was said */
+  readonly read: {
+    readonly own: "allow" | "hold" | "deny";
+    readonly others: "allow" | "hold" | "deny";
+  };
+  /** making groups and chats */
+  readonly create: "allow" | "hold" | "deny";
+  /** the tiers that groups made by agents may have; none: agents make no groups */
+  readonly create_tiers: readonly string[];
+  /** what its groups’ sandboxes may connect to at most; none: nothing */
+  readonly reach: readonly string[];
+  /** which secrets its groups’ sandboxes may use at most */
+  readonly secrets: "all" | readonly string[];
+  /** runs at once, of all its groups. Default: 8 */
+  readonly runs_max?: number;
 }
 
 export interface VolumeCreate {
@@ -3265,6 +3485,158 @@ export interface Operations {
     readonly query: Readonly<Record<string, never>>;
     readonly body: undefined;
     readonly answer: WebhookTest;
+    readonly event: never;
+  };
+  'tier.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly Tier[];
+      readonly next: null;
+    };
+    readonly event: never;
+  };
+  'tier.set': {
+    readonly path: {
+      readonly tier: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: TierChange;
+    readonly answer: Tier;
+    readonly event: never;
+  };
+  'tier.remove': {
+    readonly path: {
+      readonly tier: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'group.create': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: GroupCreate;
+    readonly answer: Group;
+    readonly event: never;
+  };
+  'group.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly Group[];
+      readonly next: null;
+    };
+    readonly event: never;
+  };
+  'group.get': {
+    readonly path: {
+      readonly group: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: Group;
+    readonly event: never;
+  };
+  'group.remove': {
+    readonly path: {
+      readonly group: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'group.runs': {
+    readonly path: {
+      readonly group: string;
+    };
+    readonly query: {
+      /** at most so many, default 100 */
+      readonly limit?: number;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly GroupRun[];
+      readonly next: null;
+    };
+    readonly event: never;
+  };
+  'group.actions': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: {
+      readonly state?: "done" | "held" | "denied" | "failed";
+      /** only of this one’s agents */
+      readonly group?: string;
+      /** at most so many, default 100 */
+      readonly limit?: number;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly GroupAction[];
+      readonly next: null;
+    };
+    readonly event: never;
+  };
+  'group.decide': {
+    readonly path: {
+      readonly number: number;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: GroupActionDecision;
+    readonly answer: GroupAction;
+    readonly event: never;
+  };
+  'chat.create': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: ChatCreate;
+    readonly answer: Chat;
+    readonly event: never;
+  };
+  'chat.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly Chat[];
+      readonly next: null;
+    };
+    readonly event: never;
+  };
+  'chat.remove': {
+    readonly path: {
+      readonly chat: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'chat.message': {
+    readonly path: {
+      readonly chat: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: ChatMessage;
+    readonly answer: ChatMessageTaken;
+    readonly event: never;
+  };
+  'chat.read': {
+    readonly path: {
+      readonly chat: string;
+    };
+    readonly query: {
+      /** only later ones */
+      readonly after?: number;
+      /** at most so many, default 100 */
+      readonly limit?: number;
+    };
+    readonly body: undefined;
+    readonly answer: ChatSaidPage;
     readonly event: never;
   };
   'daemon.info': {

@@ -5,6 +5,7 @@ import { type Command, commandOf, type ExecOptions, takesMsOf } from './commands
 import { type ExecResult, execResult } from './exec-result.ts';
 import { Approvals } from './approvals.ts';
 import { dataOf, follow } from './follow.ts';
+import { Groups } from './groups.ts';
 import { Keys } from './keys.ts';
 import { Bucket } from './bucket.ts';
 import { Images } from './images.ts';
@@ -41,6 +42,7 @@ export class Squash {
   readonly owners: Owners;
   readonly approvals: Approvals;
   readonly webhooks: Webhooks;
+  readonly groups: Groups;
   /** For what has no name here yet: calls an operation by its id. */
   readonly connection: Connection;
 
@@ -57,6 +59,7 @@ export class Squash {
     this.owners = new Owners(this.connection);
     this.approvals = new Approvals(this.connection);
     this.webhooks = new Webhooks(this.connection);
+    this.groups = new Groups(this.connection);
   }
 
   /** Where the daemon is asked. */

@@ -24,6 +24,8 @@ import { interpreterModules } from '../support/clients-layer.ts';
 import { endOf } from '../support/cli.ts';
 import { dockerArchive, tarOf } from '../support/image-archive.ts';
 import { expectContract } from '../support/contract.ts';
+import { heldOf, makeFamily, removeGroups } from '../support/family.ts';
+import { exampleOf } from '../support/operation-request.ts';
 import { TestBucket } from '../support/bucket.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { DockerRegistry } from '../support/docker-registry.ts';
@@ -159,6 +161,12 @@ const world = {
     const { example } = operations['ssh_key.create'];
     const { id } = (await daemon.call('POST', '/v1/ssh-keys', example.body)) as SshKey;
     standsFor.set('ssh-keys/key_0123456789abcdef', `ssh-keys/${id}`);
+  },
+  tier: () => daemon.call('PUT', '/v1/tiers/guests', exampleOf(operations['tier.set'].body)),
+  group: () => makeFamily(daemon),
+  chat: () => daemon.call('POST', '/v1/chats', { name: 'family-chat', group: 'family' }),
+  said: async () => {
+    standsFor.set('group-actions/1', `group-actions/${await heldOf(daemon)}`);
   },
   standing: async () => {
     const [waiting] = await approvals();
@@ -297,6 +305,21 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'webhook.update': ['webhook'],
   'webhook.remove': ['webhook'],
   'webhook.test': ['webhook'],
+  'tier.list': ['tier'],
+  'tier.set': [],
+  'tier.remove': ['tier'],
+  'group.create': [],
+  'group.list': ['group'],
+  'group.get': ['group'],
+  'group.remove': ['group'],
+  'group.runs': ['group', 'chat', 'said'],
+  'group.actions': ['group', 'chat', 'said'],
+  'group.decide': ['group', 'chat', 'said'],
+  'chat.create': ['group'],
+  'chat.list': ['group', 'chat'],
+  'chat.remove': ['group', 'chat'],
+  'chat.message': ['group', 'chat'],
+  'chat.read': ['group', 'chat', 'said'],
   'approval.list': ['sandbox', 'question'],
   'approval.get': ['sandbox', 'question'],
   'approval.decide': ['sandbox', 'question'],
@@ -346,6 +369,7 @@ async function emptied(): Promise<void> {
     readonly items: readonly { readonly id: string }[];
   };
   for (const { id } of items) await daemon.call('DELETE', `/v1/webhooks/${id}`);
+  await removeGroups(daemon);
   for (const { id } of (await daemon.call('GET', '/v1/volumes')).items)
     await daemon.call('DELETE', `/v1/volumes/${id}`);
   for (const { id } of await standing()) await daemon.request('DELETE', `/v1/standing-approvals/${id}`);

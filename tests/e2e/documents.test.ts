@@ -87,6 +87,11 @@ for (const [page, count, printed] of [
   ['agents.md', 1, /^a command of a harness$/m],
   ['ssh.md', 2, /^root\nhello\nsftp> get notes copy$[\s\S]*^sshkey_\w+ +team-a +exec +SHA256/m],
   ['builds.md', 1, /^hello, Dockerfile$/m],
+  [
+    'groups.md',
+    1,
+    /^done {2}trusted: message\.others = hold {2}they are hungry$[\s\S]*family: dinner is ready$[\s\S]*^untrusted /m,
+  ],
   ['volumes.md', 2, /^kept$[\s\S]*^monday +vol_/m],
   ['secrets.md', 4, /^sk-[\w-]{40,}$[\s\S]*"allowed_hosts":\["api.openai.com"\]/m],
 ] as const) {

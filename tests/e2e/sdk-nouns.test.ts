@@ -16,6 +16,7 @@ import {
 } from '@squash/sdk';
 import { packModule } from '../support/base-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { waitFor } from '../support/wait.ts';
 
 let daemon: TestDaemon;
 let squash: Squash;
@@ -256,4 +257,33 @@ test('the operator’s nouns answer, and events go on behind the last one', asyn
   }
   assert.equal(types[0], 'sandbox.created');
   assert.ok(types.includes('snapshot.created'));
+});
+
+test('groups, chats and tiers are made, spoken to and removed', async () => {
+  const { groups } = squash;
+  const {
+    name: _name,
+    built_in: _,
+    ...matrix
+  } = (await groups.tiers.list()).find(({ name }) => name === 'untrusted') ?? assert.fail();
+  const tier = await groups.tiers.set('asking', { ...matrix, message: { own: 'allow', others: 'hold' } });
+  const body = `{"id":"a","action":"message.send","chat":"nobody","text":"hello"}`;
+  const command = ['/bin/sh', '-c', `echo hi; wget -q -O - --post-data '${body}' $SQUASH_CHANNEL/actions`];
+  await groups.create({ name: 'sdk', tier: tier.name, command });
+  await groups.chats.create({ name: 'sdk-chat', group: 'sdk' });
+  const { run } = await groups.chats.message('sdk-chat', { sender: 'alice', text: 'hello' });
+  const done = async (): Promise<boolean> => {
+    const [last] = await groups.runs('sdk');
+    return last !== undefined && last.run === run && last.finished_at !== null && last.sandbox === null;
+  };
+  await waitFor('the run', done);
+  assert.equal((await groups.chats.read('sdk-chat', { limit: 1 }))[0]?.by, 'sdk');
+  const [held] = await groups.actions({ state: 'held' });
+  assert.equal((await groups.decide(held?.number ?? 0, { decision: 'deny', reason: 'no' })).reason, 'no');
+  assert.deepEqual([(await groups.list()).length, (await groups.chats.list()).length], [1, 1]);
+  assert.equal((await groups.get('sdk')).tier, 'asking');
+  await groups.chats.remove('sdk-chat');
+  await groups.remove('sdk');
+  await groups.tiers.remove('asking');
+  await assert.rejects(groups.get('sdk'), { code: 'group_not_found' });
 });

@@ -38,6 +38,10 @@ const values: Readonly<Record<string, string>> = {
   volume: 'nothing',
   mount: 'mnt_0000000000000000',
   owner: 'nobody',
+  tier: 'nothing',
+  group: 'nothing',
+  chat: 'nothing',
+  number: '999',
 };
 
 export function pathFor({ path, example }: Operation, sandbox: string): string {

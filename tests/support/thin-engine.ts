@@ -7,6 +7,7 @@ import type { ExecRecord, JobInfo } from '@squash/contract/exec';
 import type { SandboxRecord } from '@squash/contract/native-sandbox';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import type { EgressParts } from '../../host/src/api/handlers.ts';
+import type { Groups } from '../../host/src/api/groups.ts';
 import type { WebhookParts } from '../../host/src/api/webhooks.ts';
 import type { Engine } from '../../host/src/engine/engine.ts';
 
@@ -116,7 +117,7 @@ export const thinEgress: EgressParts = {
 };
 
 const unusedPart = (): never => {
-  throw new Error('this test does not use webhooks');
+  throw new Error('this test does not use this part');
 };
 
 /** There are none. */
@@ -127,6 +128,25 @@ export const thinWebhooks: WebhookParts = {
   update: unusedPart,
   remove: unusedPart,
   test: unusedPart,
+};
+
+/** There are none. */
+export const thinGroups: Groups = {
+  tiers: () => [],
+  setTier: unusedPart,
+  removeTier: unusedPart,
+  groups: () => [],
+  group: unusedPart,
+  createGroup: unusedPart,
+  removeGroup: unusedPart,
+  runs: unusedPart,
+  actions: () => [],
+  decide: unusedPart,
+  chats: () => [],
+  createChat: unusedPart,
+  removeChat: unusedPart,
+  message: unusedPart,
+  said: unusedPart,
 };
 
 /** Methods that a test is about, by noun; the rest answers from here. */

@@ -10,7 +10,7 @@ import { type HttpConfig, type HttpService, startHttp } from '../../host/src/api
 import { AuditLog } from '../../host/src/audit/audit-log.ts';
 import { keptLog } from './kept-log.ts';
 import type { Engine } from '../../host/src/engine/engine.ts';
-import { thinEgress, thinWebhooks } from './thin-engine.ts';
+import { thinEgress, thinGroups, thinWebhooks } from './thin-engine.ts';
 
 export interface RawAnswer {
   readonly status: number;
@@ -73,6 +73,7 @@ export class ThinServer implements AsyncDisposable {
       audit,
       egress: thinEgress,
       webhooks: thinWebhooks,
+      groups: thinGroups,
       info: { version: '0.0.0', started: '2026-01-01T00:00:00.000Z', host: [], config: [] },
     });
     return new ThinServer(directory, { service, audit }, lines);

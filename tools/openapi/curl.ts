@@ -24,6 +24,10 @@ const usual: Readonly<Record<string, string>> = {
   mount: 'mnt_0123456789abcdef',
   approval: 'appr_0123456789abcdef0123',
   standing: '1',
+  tier: 'guests',
+  group: 'family',
+  chat: 'family-chat',
+  number: '1',
 };
 
 const lineCharsMax = 120;

@@ -1,4 +1,17 @@
 /** The names of the shapes that clients meet often. A generated client has a type of this name for each. */
+import { actionDecisionSchema, actionSchema } from '@squash/contract/actions';
+import {
+  chatCreateSchema,
+  chatSchema,
+  groupCreateSchema,
+  groupSchema,
+  messageBodySchema,
+  messageTakenSchema,
+  outMessageSchema,
+  outPageSchema,
+  runSchema,
+} from '@squash/contract/groups';
+import { tierBodySchema, tierSchema } from '@squash/contract/tiers';
 import { bucketListSchema, bucketObjectSchema, bucketSchema } from '@squash/contract/bucket';
 import { imagePullSchema, imagePushSchema, imageSchema, sandboxImageSchema } from '@squash/contract/image';
 import { auditEntrySchema } from '@squash/contract/audit';
@@ -298,6 +311,39 @@ export const shapes: Readonly<Record<string, Shape>> = {
   Webhook: { schema: webhookSchema },
   WebhookMade: { schema: webhookMadeSchema },
   WebhookTest: { schema: webhookTestSchema },
+  TierChange: {
+    schema: tierBodySchema,
+    example: {
+      message: { own: 'allow', others: 'hold' },
+      start: { own: 'allow', others: 'deny' },
+      read: { own: 'allow', others: 'deny' },
+      create: 'deny',
+      create_tiers: [],
+      reach: ['api.example.com:443'],
+      secrets: ['API_KEY'],
+    },
+  },
+  Tier: { schema: tierSchema },
+  GroupCreate: {
+    schema: groupCreateSchema,
+    example: { name: 'friends', tier: 'untrusted', command: ['/bin/sh', '-c', 'cat'] },
+  },
+  Group: { schema: groupSchema },
+  GroupRun: { schema: runSchema },
+  GroupAction: { schema: actionSchema },
+  GroupActionDecision: { schema: actionDecisionSchema, example: { decision: 'allow' } },
+  ChatCreate: {
+    schema: chatCreateSchema,
+    example: { name: 'friends-chat', group: 'family', trigger: '@agent' },
+  },
+  Chat: { schema: chatSchema },
+  ChatMessage: {
+    schema: messageBodySchema,
+    example: { sender: 'alice', text: '@agent what is new?', id: 'm-1' },
+  },
+  ChatMessageTaken: { schema: messageTakenSchema },
+  ChatSaid: { schema: outMessageSchema },
+  ChatSaidPage: { schema: outPageSchema },
   SecretChange: {
     schema: secretChangeSchema,
     example: { value: 'the key itself', allowed_hosts: ['api.example.com'] },

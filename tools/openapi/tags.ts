@@ -29,6 +29,9 @@ export const tags = [
   { name: 'ticket', description: 'How a web page opens WebSockets and streams of events' },
   { name: 'event', description: 'What happened to sandboxes' },
   { name: 'webhook', description: 'Events sent to an address, signed' },
+  { name: 'tier', description: 'How far the agents of groups are trusted' },
+  { name: 'group', description: 'Agents that share a folder and a tier, their runs, and what they ask for' },
+  { name: 'chat', description: 'Where messages to groups come in, and answers go out' },
   { name: 'daemon', description: 'The daemon itself' },
 ] as const;
 

@@ -45,6 +45,7 @@ class Copy implements Disposable {
       'host',
       'images',
       'installation',
+      'groups',
       'policy',
       'sdk',
       'tools/setup',

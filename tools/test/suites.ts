@@ -32,7 +32,7 @@ export const suites: readonly Suite[] = [
   {
     name: 'unit',
     patterns: [
-      '{base,contract,policy,installation,host,egress,certificate,cli,sdk,box,build,mcp}/src/**/*.test.ts',
+      '{base,contract,policy,installation,groups,host,egress,certificate,cli,sdk,box,build,mcp}/src/**/*.test.ts',
       'codemode/src/{,!(suite)/**/}*.test.ts',
       '{tools,images,bench,packaging}/**/*.test.ts',
     ],

@@ -42,6 +42,7 @@ const workspaces = [
   'contract',
   'policy',
   'installation',
+  'groups',
   'host',
   'egress',
   'codemode',

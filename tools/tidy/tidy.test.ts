@@ -33,7 +33,7 @@ import { files, read, root } from './tree.ts';
 const sources = files('.ts', '.c', '.h');
 const product = sources.filter(
   (source) =>
-    /^(base|contract|policy|installation|host|egress|codemode|certificate|cli|sdk|mcp|computesdk)\//.test(
+    /^(base|contract|policy|installation|groups|host|egress|codemode|certificate|cli|sdk|mcp|computesdk)\//.test(
       source.path,
     ) && !source.path.endsWith('.test.ts'),
 );

@@ -19,6 +19,7 @@ import type { Call, CommandSpec, FlagSpec, PositionalSpec, WordKind } from '../c
 import { exitCodes } from '../failure.ts';
 import { listAll } from '../client/pages.ts';
 import { imagesPath } from '../images.ts';
+import { type All, chatsPath, groupsPath, tiersPath } from '../group-paths.ts';
 import { listProcesses } from '../client/processes.ts';
 import { listLayerPresets } from '../layer-builder.ts';
 import { groupOf } from '../other-names.ts';
@@ -110,6 +111,10 @@ function commandWords(words: readonly string[]): readonly Candidate[] {
   return [...candidates].map(([word, about]) => ({ word, about }));
 }
 
+function ofOwner({ id, name, owner }: Readonly<Record<'id' | 'name' | 'owner', string>>): Candidate {
+  return { word: id, about: `${name}, ${owner}` };
+}
+
 /** Asks the daemon for names. */
 class WordSource {
   readonly #client: Client;
@@ -158,9 +163,7 @@ class WordSource {
       case 'box':
         return await this.#boxes();
       case 'image':
-        return (await listAll<Image>(this.#client, imagesPath)).map(({ name }) => ({
-          word: name,
-        }));
+        return (await listAll<Image>(this.#client, imagesPath)).map(({ name }) => ({ word: name }));
       case 'module':
         return (await this.#client.get<readonly ModuleAnswer[]>(modulesPath)).map(({ name }) => ({
           word: name,
@@ -184,17 +187,15 @@ class WordSource {
           about: each.allowed_hosts.join(', '),
         }));
       case 'key':
-        return (await this.#client.get<KeyList>(keysPath())).items.map((each) => ({
-          word: each.id,
-          about: `${each.name}, ${each.owner}`,
-        }));
+        return (await this.#client.get<KeyList>(keysPath())).items.map(ofOwner);
       case 'sshKey':
-        return (await this.#client.get<SshKeyList>(sshKeysPath())).items.map((each) => ({
-          word: each.id,
-          about: `${each.name}, ${each.owner}`,
-        }));
+        return (await this.#client.get<SshKeyList>(sshKeysPath())).items.map(ofOwner);
       case 'owner':
         return (await this.#client.get<OwnerList>(ownersPath())).items.map((each) => ({ word: each.owner }));
+      case 'tier':
+      case 'group':
+      case 'chat':
+        return await this.#named(kind);
       case 'webhook':
         return (await this.#client.get<WebhookList>(webhooksPath())).items.map(({ id, url }) => ({
           word: id,
@@ -215,6 +216,12 @@ class WordSource {
       case 'text':
         return [];
     }
+  }
+
+  async #named(kind: 'tier' | 'group' | 'chat'): Promise<readonly Candidate[]> {
+    const path = { tier: tiersPath, group: groupsPath, chat: chatsPath }[kind]();
+    const { items } = await this.#client.get<All<{ readonly name: string }>>(path);
+    return items.map(({ name }) => ({ word: name }));
   }
 
   async #sandboxes(): Promise<readonly Candidate[]> {

@@ -10,6 +10,7 @@ import { fileOperations } from './files.ts';
 import { keyOperations } from './keys.ts';
 import { sshKeyOperations } from './ssh-keys.ts';
 import { eventOperations } from './events.ts';
+import { groupOperations } from './groups.ts';
 import { imageOperations } from './images.ts';
 import { moduleOperations } from './modules.ts';
 import { networkOperations } from './network.ts';
@@ -53,6 +54,7 @@ export const operations = {
   ...usageOperations,
   ...eventOperations,
   ...webhookOperations,
+  ...groupOperations,
   ...daemonOperations,
 } as const satisfies Operations;
 

@@ -18,6 +18,8 @@ import { newSandboxId } from './sandbox-id.ts';
 import { askerOf } from './volumes.ts';
 
 export interface Creating {
+  /** Undefined: one is made. */
+  readonly id?: SandboxId;
   readonly body: SandboxCreate;
   readonly caller: Caller;
   readonly once: Once | undefined;
@@ -26,7 +28,7 @@ export interface Creating {
 export async function createSandbox(
   engine: Engine,
   { upstreams }: Pick<EgressRules, 'upstreams'>,
-  { body, caller, once }: Creating,
+  { id = newSandboxId(), body, caller, once }: Creating,
 ): Promise<SandboxId> {
   checkReserved(body);
   checkUpstream(body.upstream, upstreams);
@@ -38,7 +40,7 @@ export async function createSandbox(
       ? [...(stack?.modules ?? []), ...(await layersOf(engine, body.from, stack))]
       : [];
   const wish: CreateWish = {
-    id: newSandboxId(),
+    id,
     owner: ownerFor(caller, body.owner),
     task: '',
     layers,
@@ -56,8 +58,8 @@ export async function createSandbox(
     native: { ...nativeWish(body, source), image: stack?.image, hostRoot, once },
   };
   try {
-    const { id } = await engine.sandboxes.create(wish);
-    return sandboxIdSchema.parse(id);
+    const made = await engine.sandboxes.create(wish);
+    return sandboxIdSchema.parse(made.id);
   } catch (error) {
     throw await namingModule(error, engine, layers);
   }

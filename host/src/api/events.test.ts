@@ -7,7 +7,7 @@ import { systemClock } from '@squash/base/clock';
 import { limits } from '@squash/contract/limits';
 import { keptLog } from '../../../tests/support/kept-log.ts';
 import { sandboxRow, type TestStore, testStore } from '../../../tests/support/store.ts';
-import { thinEgress, thinEngine, thinWebhooks } from '../../../tests/support/thin-engine.ts';
+import { thinEgress, thinEngine, thinGroups, thinWebhooks } from '../../../tests/support/thin-engine.ts';
 import { LocalEvents } from '../engine/events.ts';
 import { type Caller, operator } from '../http/caller.ts';
 import { HttpCounters } from '../http/counters.ts';
@@ -52,6 +52,7 @@ function scene(file: TestStore): Scene {
       info: () => assert.fail('not asked'),
       egress: thinEgress,
       webhooks: thinWebhooks,
+      groups: thinGroups,
       audit,
       links: { urlOf: () => null, linkOf: () => assert.fail('not asked') },
       tickets: new Tickets(

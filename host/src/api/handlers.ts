@@ -16,6 +16,7 @@ import { eventHandlers } from './events.ts';
 import { fileHandlers } from './files.ts';
 import { keyHandlers } from './keys.ts';
 import { sshKeyHandlers } from './ssh-keys.ts';
+import { groupHandlers, type Groups } from './groups.ts';
 import { bucketHandlers } from './bucket.ts';
 import { imageHandlers } from './images.ts';
 import { moduleHandlers } from './modules.ts';
@@ -47,6 +48,7 @@ export interface HandlerOptions {
   readonly audit: AuditParts;
   readonly tickets: Tickets;
   readonly webhooks: WebhookParts;
+  readonly groups: Groups;
   readonly links: Links;
 }
 
@@ -58,7 +60,7 @@ export interface EgressParts {
 }
 
 export function handlers(options: HandlerOptions): Handlers {
-  const { engine, counters, temporaryDir, info, egress, audit, webhooks, tickets, links } = options;
+  const { engine, counters, temporaryDir, info, egress, audit, webhooks, groups, tickets, links } = options;
   const uploads = {
     directory: temporaryDir,
     places: new Places('uploads are in progress', limits.uploadsMax),
@@ -96,6 +98,7 @@ export function handlers(options: HandlerOptions): Handlers {
     ...usageHandlers(engine),
     ...eventHandlers(engine),
     ...webhookHandlers(webhooks),
+    ...groupHandlers(groups),
   };
 }
 

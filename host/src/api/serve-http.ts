@@ -28,6 +28,7 @@ import { PreviewTokens } from '../preview/preview-token.ts';
 import { Previews } from '../preview/previews.ts';
 import type { ConstantInfo } from './daemon.ts';
 import { keyRing } from './key-ring.ts';
+import type { Groups } from './groups.ts';
 import { type EgressParts, handlers, socketHandlers } from './handlers.ts';
 import type { WebhookParts } from './webhooks.ts';
 
@@ -59,6 +60,7 @@ export interface HttpOptions {
   readonly audit: Audit & AuditParts;
   readonly egress: EgressParts;
   readonly webhooks: WebhookParts;
+  readonly groups: Groups;
   readonly log: Log;
   /** Aborting it is the same as `close()`. */
   readonly signal?: AbortSignal;
@@ -160,7 +162,7 @@ async function listenSecured(
 }
 
 function assemble(options: HttpOptions, tokens: PreviewTokens) {
-  const { engine, config, owners, egress, audit, webhooks, log } = options;
+  const { engine, config, owners, egress, audit, webhooks, groups, log } = options;
   const counters = new HttpCounters();
   const stopping = new AbortController();
   const cutting = new AbortController();
@@ -186,6 +188,7 @@ function assemble(options: HttpOptions, tokens: PreviewTokens) {
       audit,
       tickets,
       webhooks,
+      groups,
       links: new PreviewLinks(tokens, {
         domain: config.previewDomain,
         tcpPort: () => bound.listen?.port,

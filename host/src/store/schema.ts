@@ -281,4 +281,87 @@ export const migrations: readonly string[] = [
   `
   ALTER TABLE sandboxes ADD COLUMN backend TEXT NOT NULL DEFAULT 'chroot';
   `,
+  `
+  CREATE TABLE group_tiers (
+    name TEXT PRIMARY KEY,
+    body TEXT NOT NULL                       -- JSON: the matrix
+  ) STRICT;
+  CREATE TABLE groups (
+    key        INTEGER PRIMARY KEY AUTOINCREMENT, -- never used again: its volume is named by it
+    name       TEXT NOT NULL UNIQUE,
+    body       TEXT NOT NULL,                -- JSON: as it was made
+    volume     TEXT,                         -- NULL: no run has had one yet
+    created_ms INTEGER NOT NULL,
+    created_by TEXT                          -- the group whose agent made it; NULL: a client of the API
+  ) STRICT;
+  CREATE TABLE chats (
+    name       TEXT PRIMARY KEY,
+    grp        TEXT NOT NULL REFERENCES groups (name) ON DELETE CASCADE,
+    body       TEXT NOT NULL,                -- JSON: as it was made
+    created_ms INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX chats_by_group ON chats (grp);
+  CREATE TABLE group_runs (
+    key           INTEGER PRIMARY KEY AUTOINCREMENT,
+    grp           TEXT NOT NULL REFERENCES groups (name) ON DELETE CASCADE,
+    chat          TEXT NOT NULL REFERENCES chats (name) ON DELETE CASCADE,
+    state         TEXT NOT NULL CHECK (state IN ('queued', 'running', 'done', 'failed')),
+    attempt       INTEGER NOT NULL,
+    not_before_ms INTEGER NOT NULL,
+    reason        TEXT,
+    exit_code     INTEGER,
+    sandbox       TEXT,                      -- written before it is made; NULL: nothing of it is left
+    begun         INTEGER NOT NULL,          -- written before its command is started
+    acted         INTEGER NOT NULL,
+    position      INTEGER NOT NULL,          -- in the command's output: everything before it is told
+    output_bytes  INTEGER NOT NULL,
+    truncated     INTEGER NOT NULL,
+    depth         INTEGER NOT NULL,
+    created_ms    INTEGER NOT NULL,
+    started_ms    INTEGER,
+    finished_ms   INTEGER
+  ) STRICT;
+  CREATE INDEX group_runs_by_group ON group_runs (grp, key);
+  CREATE INDEX group_runs_by_chat ON group_runs (chat);
+  CREATE INDEX group_runs_open ON group_runs (key) WHERE state IN ('queued', 'running') OR sandbox IS NOT NULL;
+  CREATE TABLE chat_messages (
+    key      INTEGER PRIMARY KEY AUTOINCREMENT,
+    chat     TEXT NOT NULL REFERENCES chats (name) ON DELETE CASCADE,
+    sender   TEXT NOT NULL,
+    text     TEXT NOT NULL,
+    id       TEXT,                           -- of the chat system
+    starting INTEGER NOT NULL,
+    depth    INTEGER NOT NULL,
+    run      INTEGER REFERENCES group_runs (key) ON DELETE CASCADE, -- NULL: it waits
+    at_ms    INTEGER NOT NULL,
+    UNIQUE (chat, id)
+  ) STRICT;
+  CREATE INDEX chat_messages_by_run ON chat_messages (run);
+  CREATE INDEX chat_messages_waiting ON chat_messages (chat, key) WHERE run IS NULL;
+  CREATE TABLE chat_out (
+    key      INTEGER PRIMARY KEY AUTOINCREMENT, -- never used again: clients resume behind it
+    chat     TEXT NOT NULL REFERENCES chats (name) ON DELETE CASCADE,
+    text     TEXT NOT NULL,
+    by_group TEXT NOT NULL,
+    run      INTEGER NOT NULL,
+    action   TEXT,                           -- the agent's id of it; NULL: its command printed it
+    at_ms    INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX chat_out_by_chat ON chat_out (chat, key);
+  CREATE TABLE group_actions (
+    key        INTEGER PRIMARY KEY AUTOINCREMENT,
+    grp        TEXT NOT NULL REFERENCES groups (name) ON DELETE CASCADE,
+    id         TEXT NOT NULL,                -- the agent's
+    run        INTEGER NOT NULL,
+    request    TEXT NOT NULL,                -- JSON: all of it
+    state      TEXT NOT NULL CHECK (state IN ('done', 'held', 'denied', 'failed')),
+    rule       TEXT NOT NULL,
+    reason     TEXT,
+    asked_ms   INTEGER NOT NULL,
+    decided_ms INTEGER,
+    UNIQUE (grp, id)
+  ) STRICT;
+  CREATE INDEX group_actions_by_run ON group_actions (run);
+  CREATE INDEX group_actions_held ON group_actions (grp, key) WHERE state = 'held';
+  `,
 ];

@@ -10,6 +10,7 @@ import { openDatabase, translate } from './database.ts';
 import { EventTable } from './events.ts';
 import { ApprovalTable } from './approvals.ts';
 import { ExecTable } from './execs.ts';
+import { GroupTable } from './groups.ts';
 import { KeyTable } from './keys.ts';
 import { SshKeyTable } from './ssh-keys.ts';
 import { IdempotencyTable } from './idempotency.ts';
@@ -35,6 +36,7 @@ export class Store implements Disposable {
   readonly ports: PortTable;
   readonly volumes: VolumeTable;
   readonly approvals: ApprovalTable;
+  readonly groups: GroupTable;
   readonly #database: DatabaseSync;
   readonly #begin;
   readonly #commit;
@@ -67,6 +69,7 @@ export class Store implements Disposable {
     this.ports = new PortTable(this.#database);
     this.volumes = new VolumeTable(this.#database);
     this.approvals = new ApprovalTable(this.#database);
+    this.groups = new GroupTable(this.#database, (body) => this.transaction(body));
   }
 
   /** All of `body`'s writes or none. Survives the death of the daemon, and soon a power cut. @throws disk_full, database_corrupt */

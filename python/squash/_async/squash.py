@@ -25,6 +25,7 @@ from .operator import (
     AsyncOwners,
     AsyncSecrets,
     AsyncVolumes,
+    AsyncGroups,
     AsyncWebhooks,
 )
 from .sandbox import AsyncSandbox, create_sandbox, get_sandbox, list_sandboxes
@@ -63,6 +64,7 @@ class AsyncSquash:
         self.owners = AsyncOwners(self.connection)
         self.approvals = AsyncApprovals(self.connection)
         self.webhooks = AsyncWebhooks(self.connection)
+        self.groups = AsyncGroups(self.connection)
 
     @property
     def url(self) -> str:

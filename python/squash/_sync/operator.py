@@ -336,6 +336,89 @@ class Webhooks(_AsyncNoun):
         return self._client.record(types.WebhookTest, "webhook.test", {"webhook": id}, {})
 
 
+class Tiers(_AsyncNoun):
+    """How far the agents of groups are trusted."""
+
+    def list(self) -> Iterator[types.Tier]:
+        """tier.list"""
+        return self._client.records(types.Tier, "tier.list", {}, {})
+
+    def set(self, tier: str, **matrix: Unpack[opt.TierSetOptions]) -> types.Tier:
+        """tier.set: makes it, or changes it whole. Raises Conflict for one that is built in."""
+        return self._client.record(types.Tier, "tier.set", {"tier": tier}, matrix)
+
+    def remove(self, tier: str) -> None:
+        """tier.remove. Raises Conflict while groups are of it."""
+        self._client.ask("tier.remove", {"tier": tier}, {})
+
+
+class Chats(_AsyncNoun):
+    """Where messages to groups come in, and answers go out."""
+
+    def create(self, name: str, **options: Unpack[opt.ChatCreateOptions]) -> types.Chat:
+        """chat.create. Raises Conflict, NotFound."""
+        return self._client.record(types.Chat, "chat.create", {}, {"name": name, **options})
+
+    def list(self) -> Iterator[types.Chat]:
+        """chat.list"""
+        return self._client.records(types.Chat, "chat.list", {}, {})
+
+    def remove(self, chat: str) -> None:
+        """chat.remove: with all that was said in it."""
+        self._client.ask("chat.remove", {"chat": chat}, {})
+
+    def message(
+        self, chat: str, text: str, **options: Unpack[opt.ChatMessageOptions]
+    ) -> types.ChatMessageTaken:
+        """chat.message: brings one in. With an ``id`` it may be sent again."""
+        asked: Dict[str, Any] = {"text": text, **options}
+        return self._client.record(types.ChatMessageTaken, "chat.message", {"chat": chat}, asked)
+
+    def read(self, chat: str, **filters: Unpack[opt.ChatReadOptions]) -> Iterator[types.ChatSaid]:
+        """chat.read: what agents have said, oldest first."""
+        return self._client.records(types.ChatSaid, "chat.read", {"chat": chat}, filters)
+
+
+class Groups(_AsyncNoun):
+    """Agents that share a folder and a tier, their runs, and what they ask for."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self.tiers = Tiers(client)
+        self.chats = Chats(client)
+
+    def create(self, name: str, **options: Unpack[opt.GroupCreateOptions]) -> types.Group:
+        """group.create. Raises Conflict, NotFound, Forbidden where the tier does not allow it."""
+        return self._client.record(types.Group, "group.create", {}, {"name": name, **options})
+
+    def list(self) -> Iterator[types.Group]:
+        """group.list"""
+        return self._client.records(types.Group, "group.list", {}, {})
+
+    def get(self, group: str) -> types.Group:
+        """group.get. Raises NotFound."""
+        return self._client.record(types.Group, "group.get", {"group": group}, {})
+
+    def remove(self, group: str) -> None:
+        """group.remove: with its chats and its folder. Raises Conflict while a run is on its way."""
+        self._client.ask("group.remove", {"group": group}, {})
+
+    def runs(self, group: str, **filters: Unpack[opt.GroupRunsOptions]) -> Iterator[types.GroupRun]:
+        """group.runs: newest first."""
+        return self._client.records(types.GroupRun, "group.runs", {"group": group}, filters)
+
+    def actions(self, **filters: Unpack[opt.GroupActionsOptions]) -> Iterator[types.GroupAction]:
+        """group.actions: newest first; ``state="held"`` is what waits for a person."""
+        return self._client.records(types.GroupAction, "group.actions", {}, filters)
+
+    def decide(
+        self, number: int, decision: Literal["allow", "deny"], **options: Unpack[opt.GroupDecideOptions]
+    ) -> types.GroupAction:
+        """group.decide. Raises Conflict where it does not wait."""
+        asked: Dict[str, Any] = {"decision": decision, **options}
+        return self._client.record(types.GroupAction, "group.decide", {"number": number}, asked)
+
+
 def _all(cls: Type[_R], answer: object) -> list[_R]:
     found: list[_R] = array(reading(cls))(answer, "the answer")
     return found

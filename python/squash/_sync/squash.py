@@ -26,6 +26,7 @@ from .operator import (
     Owners,
     Secrets,
     Volumes,
+    Groups,
     Webhooks,
 )
 from .sandbox import Sandbox, create_sandbox, get_sandbox, list_sandboxes
@@ -64,6 +65,7 @@ class Squash:
         self.owners = Owners(self.connection)
         self.approvals = Approvals(self.connection)
         self.webhooks = Webhooks(self.connection)
+        self.groups = Groups(self.connection)
 
     @property
     def url(self) -> str:

@@ -1,0 +1,183 @@
+/** The rows of `command-table.ts` that concern groups of agents, their tiers and chats. */
+import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
+
+const group: PositionalSpec = { name: 'group', kind: 'group' };
+const chat: PositionalSpec = { name: 'chat', kind: 'chat' };
+const ofGroup: FlagSpec = { name: 'group', value: 'GROUP', kind: 'group', summary: 'only of this one' };
+const limit: FlagSpec = { name: 'limit', value: 'N', summary: 'at most so many (default 100)' };
+
+export const groupCommands: readonly CommandSpec[] = [
+  {
+    name: 'group create',
+    group: 'group',
+    summary: 'make a group: a folder, and a command that is run for its messages',
+    positionals: [{ name: 'name', kind: 'text' }],
+    flags: [
+      {
+        name: 'tier',
+        value: 'TIER',
+        kind: 'tier',
+        summary: 'how far its agents are trusted (default untrusted)',
+      },
+      {
+        name: 'layers',
+        value: 'NAMES',
+        kind: 'module',
+        summary: 'layers of its sandboxes, with commas between',
+      },
+      { name: 'image', value: 'NAME', kind: 'image', summary: 'OCI image below them' },
+      { name: 'env', value: 'NAME=VALUE', repeats: true, summary: 'a variable of its command' },
+      {
+        name: 'reach',
+        value: 'DESTINATION',
+        repeats: true,
+        summary: 'what they may connect to, of what the tier allows',
+      },
+      {
+        name: 'secret',
+        value: 'NAME',
+        kind: 'secret',
+        repeats: true,
+        summary: 'a secret they may use, of what the tier allows',
+      },
+      { name: 'memory', value: 'MIB', summary: 'memory of one of them' },
+      { name: 'timeout', value: 'SECONDS', summary: 'a run that takes longer is ended (default 1800)' },
+    ],
+    rest: { after: 1, name: 'command' },
+    notes:
+      'squash group create family --tier trusted -- /opt/agent. It runs as uid 1000 in /workspace/group; the messages are its standard input, its output the answer.',
+    load: () => import('./commands/group-create.ts'),
+  },
+  {
+    name: 'group ls',
+    group: 'group',
+    summary: 'list groups',
+    positionals: [],
+    flags: [],
+    load: () => import('./commands/group-ls.ts'),
+  },
+  {
+    name: 'group rm',
+    group: 'group',
+    summary: 'remove groups with their chats and folders',
+    positionals: [{ ...group, repeats: true }],
+    flags: [],
+    load: () => import('./commands/group-rm.ts'),
+  },
+  {
+    name: 'group runs',
+    group: 'group',
+    summary: 'list the runs of a group, newest first',
+    positionals: [group],
+    flags: [limit],
+    load: () => import('./commands/group-runs.ts'),
+  },
+  {
+    name: 'group held',
+    group: 'group',
+    summary: 'list what agents have asked for and waits for a person',
+    positionals: [],
+    flags: [
+      {
+        name: 'state',
+        value: 'STATE',
+        choices: ['done', 'held', 'denied', 'failed'],
+        summary: 'done, held (default), denied or failed',
+      },
+      ofGroup,
+      limit,
+    ],
+    load: () => import('./commands/group-held.ts'),
+  },
+  {
+    name: 'group decide',
+    group: 'group',
+    summary: 'allow what an agent waits for, or refuse it',
+    positionals: [
+      { name: 'number', kind: 'text' },
+      { name: 'decision', kind: 'text', choices: ['allow', 'deny'] },
+    ],
+    flags: [{ name: 'reason', value: 'TEXT', summary: 'for the agent' }],
+    load: () => import('./commands/group-decide.ts'),
+  },
+  {
+    name: 'chat create',
+    group: 'group',
+    summary: 'make a chat of a group',
+    positionals: [{ name: 'name', kind: 'text' }, group],
+    flags: [
+      {
+        name: 'trigger',
+        value: 'TEXT',
+        summary: 'what a message begins with that starts a run; none: any does',
+      },
+      { name: 'sender', value: 'NAME', repeats: true, summary: 'who may start runs; none: everybody' },
+      { name: 'drop', summary: "do not store other senders' messages" },
+    ],
+    load: () => import('./commands/chat-create.ts'),
+  },
+  {
+    name: 'chat ls',
+    group: 'group',
+    summary: 'list chats',
+    positionals: [],
+    flags: [],
+    load: () => import('./commands/chat-ls.ts'),
+  },
+  {
+    name: 'chat rm',
+    group: 'group',
+    summary: 'remove chats with all that was said in them',
+    positionals: [{ ...chat, repeats: true }],
+    flags: [],
+    load: () => import('./commands/chat-rm.ts'),
+  },
+  {
+    name: 'chat message',
+    group: 'group',
+    summary: 'bring a message in, as its sender',
+    positionals: [chat, { name: 'text', kind: 'text' }],
+    flags: [
+      { name: 'sender', value: 'NAME', summary: 'who says it (default operator)' },
+      { name: 'id', value: 'ID', summary: 'a message that comes again with it is the first one' },
+    ],
+    load: () => import('./commands/chat-message.ts'),
+  },
+  {
+    name: 'chat read',
+    group: 'group',
+    summary: 'print what agents have said in a chat',
+    positionals: [chat],
+    flags: [{ name: 'after', value: 'N', summary: 'only what is behind this number' }, limit],
+    load: () => import('./commands/chat-read.ts'),
+  },
+  {
+    name: 'tier ls',
+    group: 'group',
+    summary: 'list tiers: what agents may do, to their own group and to others',
+    positionals: [],
+    flags: [],
+    load: () => import('./commands/tier-ls.ts'),
+  },
+  {
+    name: 'tier set',
+    group: 'group',
+    summary: 'make a tier of a JSON file, or change one',
+    positionals: [
+      { name: 'name', kind: 'tier' },
+      { name: 'file', kind: 'file' },
+    ],
+    flags: [],
+    notes:
+      'squash tier ls --json shows the shape, of which "name" and "built_in" are left out; "-" reads standard input.',
+    load: () => import('./commands/tier-set.ts'),
+  },
+  {
+    name: 'tier rm',
+    group: 'group',
+    summary: 'remove tiers that no group is of',
+    positionals: [{ name: 'name', kind: 'tier', repeats: true }],
+    flags: [],
+    load: () => import('./commands/tier-rm.ts'),
+  },
+];

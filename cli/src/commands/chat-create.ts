@@ -1,0 +1,19 @@
+/** `squash chat create`: makes a chat of a group and prints its name. */
+import type { Chat } from '@squash/contract/groups';
+import type { Call } from '../command.ts';
+import { exitCodes } from '../failure.ts';
+import { chatsPath } from '../group-paths.ts';
+import { printJson, printLine } from '../output/print.ts';
+
+export async function run({ client, positionals: [name, group], flags, json }: Call): Promise<number> {
+  const made = await client.post<Chat>(chatsPath(), {
+    name,
+    group,
+    ...(flags.isSet('trigger') && { trigger: flags.text('trigger') }),
+    ...(flags.isSet('sender') && { senders: flags.list('sender') }),
+    ...(flags.isSet('drop') && { others: 'drop' }),
+  });
+  if (json) printJson(made);
+  else printLine(made.name);
+  return exitCodes.ok;
+}

@@ -1,0 +1,29 @@
+/** `squash group create`: makes a group and prints its name. */
+import { groupLimits } from '@squash/contract/group-limits';
+import type { Group } from '@squash/contract/groups';
+import { limits } from '@squash/contract/limits';
+import type { Call } from '../command.ts';
+import { exitCodes } from '../failure.ts';
+import { groupsPath } from '../group-paths.ts';
+import { printJson, printLine } from '../output/print.ts';
+import { readEnvironment } from './exec-options.ts';
+
+export async function run({ positionals: [name], rest, flags, client, json }: Call): Promise<number> {
+  const memory = { min: limits.memoryMbMin, max: limits.memoryMbMax };
+  const timeout = { min: groupLimits.timeoutS.least, max: groupLimits.timeoutS.most };
+  const made = await client.post<Group>(groupsPath(), {
+    name,
+    tier: flags.text('tier') ?? 'untrusted',
+    command: rest,
+    ...(flags.isSet('layers') && { layers: flags.list('layers').flatMap((list) => list.split(',')) }),
+    ...(flags.isSet('image') && { image: flags.text('image') }),
+    ...(flags.isSet('env') && { env: readEnvironment(flags) }),
+    ...(flags.isSet('reach') && { reach: flags.list('reach') }),
+    ...(flags.isSet('secret') && { secrets: flags.list('secret') }),
+    ...(flags.isSet('memory') && { memory_mb: flags.integer('memory', memory) }),
+    ...(flags.isSet('timeout') && { timeout_s: flags.integer('timeout', timeout) }),
+  });
+  if (json) printJson(made);
+  else printLine(made.name);
+  return exitCodes.ok;
+}

@@ -1,0 +1,174 @@
+/**
+ * Groups: agents that share a folder and a tier. Messages come in through their chats and start runs, each in a sandbox of its own;
+ * what a run says goes out through the chat that started it.
+ */
+import { z } from 'zod';
+import { argumentSchema } from './exec.ts';
+import { groupLimits } from './group-limits.ts';
+import { moduleNameSchema } from './ids.ts';
+import { imageReferenceSchema } from './image-reference.ts';
+import { limits } from './limits.ts';
+import { secretLimits, secretNameSchema } from './secrets.ts';
+import { destinationsSchema, tierNameSchema } from './tiers.ts';
+import { boundedText } from './tolerant.ts';
+
+/** The rule of NanoClaw's folders. */
+export const groupNameSchema = z.string().regex(/^(?!global$)[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/i, {
+  error:
+    'a group’s name has letters, digits, "_" and "-", a letter or digit first, 64 at most, and is not "global"',
+});
+
+/** As chat systems name theirs: `tg:-100123`, `1203@g.us`. */
+export const chatNameSchema = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9@:._+-]{0,127}$/, {
+  error:
+    'a chat’s name has letters, digits, "@", ":", ".", "_", "+" and "-", a letter or digit first, 128 at most',
+});
+
+const textSchema = boundedText('text', groupLimits.messageBytesMax).refine((text) => text !== '', {
+  error: 'must not be empty',
+});
+export const messageTextSchema = textSchema;
+const senderSchema = boundedText('sender', 256).refine((text) => text !== '', { error: 'must not be empty' });
+
+const timeoutSchema = z.int().min(groupLimits.timeoutS.least).max(groupLimits.timeoutS.most);
+const outputSchema = z.int().min(groupLimits.outputBytes.least).max(groupLimits.outputBytes.most);
+
+const groupShape = {
+  name: groupNameSchema,
+  tier: tierNameSchema,
+  command: z
+    .array(argumentSchema)
+    .min(1)
+    .max(256)
+    .refine(([program]) => program !== '', { error: 'the program must not be empty' })
+    .describe('run for each run, by uid 1000 in `/workspace/group`; the messages are its standard input'),
+  layers: z
+    .array(moduleNameSchema)
+    .max(limits.layersMax)
+    .default([])
+    .describe('of its sandboxes; none: those of the image, or the first base layer'),
+  image: z
+    .string()
+    .refine((text) => imageReferenceSchema.safeParse(text).success, {
+      error: 'image: no name of an OCI image',
+    })
+    .nullable()
+    .default(null)
+    .describe('an OCI image that was pulled, below the layers'),
+  env: z
+    .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string().max(4_096))
+    .refine((env) => Object.keys(env).length <= 64, { error: 'env: 64 variables at most' })
+    .default({}),
+  reach: destinationsSchema
+    .default([])
+    .describe('what its sandboxes may connect to, of what the tier allows'),
+  secrets: z
+    .array(secretNameSchema)
+    .max(secretLimits.secretsMax)
+    .default([])
+    .describe('which secrets they may use, of what the tier allows'),
+  memory_mb: z
+    .int()
+    .min(limits.memoryMbMin)
+    .max(limits.memoryMbMax)
+    .optional()
+    .describe('none: the daemon’s default'),
+  timeout_s: timeoutSchema.default(groupLimits.timeoutS.default).describe('a run that takes longer is ended'),
+  output_bytes_max: outputSchema
+    .default(groupLimits.outputBytes.default)
+    .describe('what of a run’s output is told'),
+};
+export const groupCreateSchema = z.strictObject(groupShape);
+export type GroupCreate = z.output<typeof groupCreateSchema>;
+
+export const groupSchema = z.strictObject({
+  ...groupShape,
+  layers: z.array(z.string()),
+  memory_mb: z.int().nullable(),
+  volume: z.string().nullable().describe('its folder; null: no run has had one yet'),
+  created_at: z.string(),
+  created_by: z.string().nullable().describe('the group whose agent made it; null: a client of the API'),
+  queued: z.int().describe('runs that wait'),
+  running: z.int(),
+});
+export type Group = z.infer<typeof groupSchema>;
+
+const chatShape = {
+  name: chatNameSchema,
+  group: groupNameSchema,
+  trigger: boundedText('trigger', 64)
+    .refine((text) => text.trim() === text && text !== '', {
+      error: 'must not be empty, nor begin or end with a space',
+    })
+    .nullable()
+    .default(null)
+    .describe('what a message begins with that starts a run; null: any does'),
+  senders: z
+    .union([z.literal('*'), z.array(senderSchema).max(256)])
+    .default('*')
+    .describe('who may start runs; `*`: everybody'),
+  others: z
+    .enum(['context', 'drop'])
+    .default('context')
+    .describe('what becomes of other senders’ messages: the next run reads them, or they are not stored'),
+};
+export const chatCreateSchema = z.strictObject(chatShape);
+export type ChatCreate = z.output<typeof chatCreateSchema>;
+export const chatSchema = z.strictObject({
+  ...chatShape,
+  created_at: z.string(),
+  waiting: z.int().describe('messages that no run has had'),
+});
+export type Chat = z.infer<typeof chatSchema>;
+
+export const messageBodySchema = z.strictObject({
+  sender: senderSchema.describe('as the chat system knows him'),
+  text: textSchema,
+  id: boundedText('id', 128)
+    .refine((text) => text !== '', { error: 'must not be empty' })
+    .optional()
+    .describe('the chat system’s own; a message that comes again with it is the first one'),
+});
+export type MessageBody = z.output<typeof messageBodySchema>;
+
+export const messageVerdicts = ['starts', 'context', 'dropped'] as const;
+export const messageTakenSchema = z.strictObject({
+  verdict: z
+    .enum(messageVerdicts)
+    .describe('`starts`: a run has it; `context`: the next run reads it along; `dropped`: not stored'),
+  reason: z.string().describe('the rule that decided'),
+  message: z.int().nullable().describe('its number; null: it was dropped'),
+  run: z.int().nullable().describe('the run that waits for its turn'),
+});
+export type MessageTaken = z.infer<typeof messageTakenSchema>;
+
+export const outMessageSchema = z.strictObject({
+  message: z.int().describe('its number: what `after` goes on behind'),
+  chat: chatNameSchema,
+  text: z.string(),
+  by: z.string().describe('the group that says it'),
+  run: z.int(),
+  action: z.string().nullable().describe('the agent’s id of the action; null: its command printed it'),
+  at: z.string(),
+});
+export type OutMessage = z.infer<typeof outMessageSchema>;
+export const outPageSchema = z.strictObject({ items: z.array(outMessageSchema), next: z.null() });
+
+export const runStates = ['queued', 'running', 'done', 'failed'] as const;
+export const runSchema = z.strictObject({
+  run: z.int(),
+  group: groupNameSchema,
+  chat: chatNameSchema,
+  state: z.enum(runStates),
+  attempt: z.int().describe('1: the first'),
+  reason: z.string().nullable().describe('why the last attempt failed'),
+  exit_code: z.int().nullable(),
+  sandbox: z.string().nullable().describe('while it has one'),
+  output_bytes: z.int().describe('told, of its standard output'),
+  truncated: z.boolean().describe('it printed more'),
+  depth: z.int().describe('runs that started it, one the other'),
+  created_at: z.string(),
+  started_at: z.string().nullable(),
+  finished_at: z.string().nullable(),
+});
+export type Run = z.infer<typeof runSchema>;

@@ -1,0 +1,97 @@
+/** The actions: what each needs the right to, whom it is about, and what it does, within the transaction of whoever decided. */
+import type { ActionRequest } from '@squash/contract/actions';
+import { groupLimits } from '@squash/contract/group-limits';
+import { groupCreateSchema } from '@squash/contract/groups';
+import type { Intake } from './intake.ts';
+import type { Asked } from './judge.ts';
+import type { Registry } from './registry.ts';
+import type { GroupRows } from './rows.ts';
+
+/** Who asks: told by the channel. */
+export interface Actor {
+  readonly group: string;
+  readonly run: number;
+  /** Of its run. */
+  readonly depth: number;
+}
+
+export interface Means {
+  readonly rows: GroupRows;
+  readonly registry: Registry;
+  readonly intake: Intake;
+  readonly nowMs: number;
+}
+
+export function askedBy(actor: Actor, request: ActionRequest, rows: GroupRows): Asked {
+  switch (request.action) {
+    case 'message.send':
+      return { right: 'message', isOwn: isOwn(rows, request.chat, actor) };
+    case 'run.start':
+      return { right: 'start', isOwn: isOwn(rows, request.chat, actor) };
+    case 'group.create':
+      return { right: 'create', tier: request.tier };
+    case 'chat.create':
+      return { right: 'create' };
+  }
+}
+
+/** A chat that is not there is another's. */
+export function isOwn(rows: GroupRows, chat: string, { group }: Pick<Actor, 'group'>): boolean {
+  return rows.chat(chat)?.body.group === group;
+}
+
+/** The rule that refuses it whatever the tier says; undefined: none. */
+export function bounded({ depth }: Actor, { action }: ActionRequest): string | undefined {
+  if (action !== 'run.start' || depth < groupLimits.depthMax) return undefined;
+  return `depth: runs start runs ${groupLimits.depthMax} deep at most`;
+}
+
+/** @throws AppError where it can't be done */
+export function perform(
+  actor: Actor,
+  request: ActionRequest,
+  { rows, registry, intake, nowMs }: Means,
+): void {
+  switch (request.action) {
+    case 'message.send':
+      registry.chat(request.chat);
+      rows.insertOut({
+        chat: request.chat,
+        text: request.text,
+        by: actor.group,
+        run: actor.run,
+        action: request.id,
+        atMs: nowMs,
+      });
+      return;
+    case 'run.start': {
+      registry.chat(request.chat);
+      const { chat, text } = request;
+      // No sender of a chat system: whoever reads the prompt sees which group it comes from.
+      const message = { chat, text, sender: `group:${actor.group}`, depth: actor.depth + 1 };
+      intake.put(message, { verdict: 'starts', reason: 'an agent starts it' }, nowMs);
+      return;
+    }
+    case 'group.create': {
+      const { command, layers, image, memory_mb, timeout_s, output_bytes_max } = registry.group(
+        actor.group,
+      ).body;
+      const kept = {
+        command,
+        layers,
+        image,
+        timeout_s,
+        output_bytes_max,
+        ...(memory_mb !== undefined && { memory_mb }),
+      };
+      const body = groupCreateSchema.parse({ name: request.name, tier: request.tier, ...kept });
+      registry.createGroup(body, { nowMs, by: actor.group });
+      return;
+    }
+    case 'chat.create': {
+      const { chat: name, group, trigger } = request;
+      registry.createChat({ name, group, trigger, senders: '*', others: 'context' }, { nowMs });
+      return;
+    }
+  }
+}

@@ -1,0 +1,180 @@
+/**
+ * What agents ask for: judged, done or held or refused, and written down, in one transaction: an action that is done is known as
+ * done, so one that is asked for again after any death of the daemon is not done again.
+ */
+import { rfc3339 } from '@squash/base/clock';
+import type { Log } from '@squash/base/log';
+import type { Action, ActionDecision, ActionRequest } from '@squash/contract/actions';
+import { AppError } from '@squash/contract/errors';
+import { groupLimits } from '@squash/contract/group-limits';
+import { type Actor, askedBy, bounded, type Means, perform } from './act-table.ts';
+import { judge, type Verdict } from './judge.ts';
+import type { ActionRow } from './rows.ts';
+
+export interface ActsOptions extends Omit<Means, 'nowMs'> {
+  readonly nowMs: () => number;
+  readonly log: Log;
+}
+
+/** What the agent is answered. */
+export type Asking =
+  | { readonly kind: 'known'; readonly action: Action }
+  | { readonly kind: 'refused'; readonly rule: string };
+
+type Outcome = Pick<ActionRow, 'state' | 'reason'>;
+
+export class Acts {
+  readonly #options: ActsOptions;
+
+  constructor(options: ActsOptions) {
+    this.#options = options;
+  }
+
+  /** @throws disk_full */
+  ask(actor: Actor, request: ActionRequest): Asking {
+    const { rows, log, nowMs } = this.#options;
+    const asking = rows.transaction((): Asking => {
+      const known = rows.actionBy(actor.group, request.id);
+      if (known !== undefined) {
+        // Keys come in the order of the schema.
+        if (JSON.stringify(known.request) === JSON.stringify(request))
+          return { kind: 'known', action: actionOf(known) };
+        return { kind: 'refused', rule: 'id: another action of the group has it' };
+      }
+      if (rows.countOfRun(actor.run) >= groupLimits.actionsOfRunMax)
+        return { kind: 'refused', rule: `actions: a run asks for ${groupLimits.actionsOfRunMax} at most` };
+      const asked = { group: actor.group, run: actor.run, request, askedMs: nowMs() };
+      const verdict = this.#judged(actor, request);
+      const outcome = this.#outcome(actor, request, verdict);
+      const number = rows.insertAction({
+        ...asked,
+        ...outcome,
+        rule: verdict.rule,
+        decidedMs: decidedMs(outcome, nowMs()),
+      });
+      this.#mark(actor.run, outcome);
+      const row = rows.action(number);
+      if (row === undefined) throw new AppError('internal', `action ${number} is not stored`);
+      return { kind: 'known', action: actionOf(row) };
+    });
+    const { group, run } = actor;
+    // All of the request is in its row: whatever an agent chose is no part of a line.
+    const decided =
+      asking.kind === 'known'
+        ? { number: asking.action.number, state: asking.action.state, rule: asking.action.rule }
+        : { state: 'refused', rule: asking.rule };
+    log.guest(`group:${group}`).info('group.action', { group, run, action: request.action, ...decided });
+    return asking;
+  }
+
+  /** Of the group's own, by the agent's id. */
+  find(group: string, id: string): Action | undefined {
+    const row = this.#options.rows.actionBy(group, id);
+    return row === undefined ? undefined : actionOf(row);
+  }
+
+  /** A person's word. What the tier refuses by now stays refused. @throws action_not_found, action_decided, disk_full */
+  decide(
+    number: number,
+    {
+      decision,
+      reason = null,
+    }: Omit<ActionDecision, 'reason'> & { readonly reason?: string | null | undefined },
+  ): Action {
+    const { rows, log, nowMs } = this.#options;
+    const decided = rows.transaction(() => {
+      const row = rows.action(number);
+      if (row === undefined) throw new AppError('action_not_found', `Cannot find action ${number}`);
+      if (row.state !== 'held') throw new AppError('action_decided', `Action ${number} is ${row.state}`);
+      const actor = {
+        group: row.group,
+        run: row.run,
+        depth: rows.run(row.run)?.depth ?? groupLimits.depthMax,
+      };
+      const next = this.#decided(actor, row, { decision, reason });
+      rows.putAction({ ...next, decidedMs: nowMs() });
+      return actionOf({ ...next, decidedMs: nowMs() });
+    });
+    log.info('group.decide', {
+      action: number,
+      group: decided.group,
+      decision,
+      state: decided.state,
+      rule: decided.rule,
+    });
+    return decided;
+  }
+
+  #decided(
+    actor: Actor,
+    row: ActionRow,
+    { decision, reason }: { readonly decision: string; readonly reason: string | null },
+  ): ActionRow {
+    if (decision === 'deny') return { ...row, state: 'denied', reason };
+    const verdict = this.#judged(actor, row.request);
+    if (verdict.effect === 'deny') return { ...row, state: 'denied', rule: verdict.rule, reason };
+    const outcome = this.#outcome(actor, row.request, { ...verdict, effect: 'allow' });
+    return { ...row, ...outcome, reason: outcome.reason ?? reason };
+  }
+
+  #judged(actor: Actor, request: ActionRequest): Verdict {
+    const { rows, registry } = this.#options;
+    const bound = bounded(actor, request);
+    if (bound !== undefined) return { effect: 'deny', rule: bound };
+    const verdict = judge(registry.tierOf(actor.group), askedBy(actor, request, rows));
+    if (verdict.effect !== 'hold' || rows.countHeld(actor.group) < groupLimits.heldMax) return verdict;
+    return { effect: 'deny', rule: `held: ${groupLimits.heldMax} actions of the group wait already` };
+  }
+
+  #outcome(actor: Actor, request: ActionRequest, { effect }: Verdict): Outcome {
+    if (effect === 'deny') return { state: 'denied', reason: null };
+    if (effect === 'hold') return { state: 'held', reason: null };
+    try {
+      perform(actor, request, { ...this.#options, nowMs: this.#options.nowMs() });
+      return { state: 'done', reason: null };
+    } catch (error) {
+      // Nothing was written: each action's last step is its only write, or the first that can fail.
+      if (!(error instanceof AppError) || error.code === 'internal' || error.code === 'disk_full')
+        throw error;
+      return { state: 'failed', reason: error.message };
+    }
+  }
+
+  /** A run that did something, or may yet, is not tried again. */
+  #mark(run: number, { state }: Outcome): void {
+    const { rows } = this.#options;
+    const row = rows.run(run);
+    if (row !== undefined && (state === 'done' || state === 'held')) rows.putRun({ ...row, hasActed: true });
+  }
+}
+
+function decidedMs({ state }: Outcome, nowMs: number): number | null {
+  return state === 'held' ? null : nowMs;
+}
+
+export function actionOf({
+  number,
+  group,
+  run,
+  request,
+  state,
+  rule,
+  reason,
+  askedMs,
+  decidedMs: at,
+}: ActionRow): Action {
+  const { id, action } = request;
+  return {
+    number,
+    id,
+    action,
+    group,
+    run,
+    request: { ...request },
+    state,
+    rule,
+    reason,
+    asked_at: rfc3339(askedMs),
+    decided_at: at === null ? null : rfc3339(at),
+  };
+}

@@ -1,0 +1,166 @@
+/**
+ * An agent's channel: HTTP on connections that its sandbox made to `caller.squash.internal`. There are no shared files.
+ *
+ * The trust argument: which sandbox a connection comes from is the network's word (its own network namespace, its own relay), and
+ * one channel serves one run's sandbox. So nothing that is said here can name another group: no header, no path, no body is
+ * asked who speaks.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { z } from 'zod';
+import { TokenBucket } from '@squash/base/token-bucket';
+import { AppError } from '@squash/contract/errors';
+import { actionRequestSchema } from '@squash/contract/actions';
+import { groupLimits } from '@squash/contract/group-limits';
+import { chatNameSchema } from '@squash/contract/groups';
+import { issueSentence } from '@squash/contract/issue-sentence';
+import type { Actor } from './act-table.ts';
+import type { Acts } from './acts.ts';
+import type { Views } from './views.ts';
+
+export interface ChannelOptions {
+  readonly actor: Actor;
+  readonly acts: Pick<Acts, 'ask' | 'find'>;
+  readonly views: Views;
+  /** Something was stored: a run may begin. */
+  readonly changed: () => void;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: object;
+}
+
+/** An agent that begins a request and does not end it. */
+const requestMs = 30_000;
+
+export class Channel implements Disposable {
+  readonly #options: ChannelOptions;
+  readonly #server: Server;
+  readonly #open = new Set<Duplex>();
+  readonly #rate = new TokenBucket(groupLimits.requestRate, performance.now());
+
+  constructor(options: ChannelOptions) {
+    this.#options = options;
+    this.#server = createServer(
+      { maxHeaderSize: 8_192 },
+      (request, response) => void this.#serve(request, response),
+    );
+    this.#server.on('clientError', (_error, socket: Duplex) => socket.destroy());
+  }
+
+  get isFull(): boolean {
+    return this.#open.size >= groupLimits.connectionsMax;
+  }
+
+  serve(connection: Duplex): void {
+    this.#open.add(connection);
+    const timer = setTimeout(() => connection.destroy(), requestMs);
+    connection
+      .on('error', () => undefined)
+      .once('close', () => {
+        clearTimeout(timer);
+        this.#open.delete(connection);
+      });
+    this.#server.emit('connection', connection);
+  }
+
+  [Symbol.dispose](): void {
+    for (const connection of this.#open) connection.destroy();
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { status, body } = await this.#answer(request).catch(refusal);
+    if (response.destroyed) return;
+    const text = `${JSON.stringify(body)}\n`;
+    // Each request has a connection of its own: then a time bounds both.
+    response.writeHead(status, {
+      'content-type': 'application/json',
+      connection: 'close',
+      'content-length': Buffer.byteLength(text),
+    });
+    response.end(text);
+  }
+
+  async #answer(request: IncomingMessage): Promise<Answer> {
+    if (!this.#rate.take(performance.now()))
+      return { status: 429, body: { error: 'rate', message: `Ask again in ${this.#rate.waitMs} ms` } };
+    const { acts, views, actor } = this.#options;
+    // Not as a URL: one may begin with a host, and climb.
+    const [path = '', query] = (request.url ?? '').split('?', 2);
+    const asked = new URLSearchParams(query);
+    const [, noun = '', name, more] = path.split('/');
+    if (more !== undefined) throw new AppError('not_found', addresses);
+    const route = `${request.method} ${noun}`;
+    if (route === 'POST actions' && name === undefined) return this.#ask(await bodyOf(request));
+    if (route === 'GET actions' && name !== undefined) {
+      const action = acts.find(actor.group, decoded(name));
+      if (action === undefined)
+        throw new AppError('action_not_found', 'The group has asked for no action of this id');
+      return { status: 200, body: action };
+    }
+    if (name === undefined) {
+      const chat = asked.get('chat');
+      const after = Number(asked.get('after') ?? 0);
+      if (route === 'GET self') return { status: 200, body: views.self(actor) };
+      if (route === 'GET groups') return { status: 200, body: views.groups(actor) };
+      if (route === 'GET chats') return { status: 200, body: views.chats(actor) };
+      if (route === 'GET runs')
+        return { status: 200, body: views.runs(actor, asked.get('group') ?? actor.group) };
+      if (route === 'GET messages')
+        return { status: 200, body: views.messages(actor, parsed(chatNameSchema, chat), after) };
+    }
+    throw new AppError('not_found', addresses);
+  }
+
+  #ask(body: unknown): Answer {
+    const { acts, actor, changed } = this.#options;
+    const asking = acts.ask(actor, parsed(actionRequestSchema, body));
+    if (asking.kind === 'refused') return { status: 409, body: { state: 'refused', rule: asking.rule } };
+    changed();
+    return { status: statuses[asking.action.state], body: asking.action };
+  }
+}
+
+const addresses =
+  'The channel has POST /actions and GET /actions/ID, /self, /groups, /chats, /runs, /messages';
+const statuses = { done: 200, held: 202, denied: 403, failed: 409 } as const;
+
+/** @throws invalid_request */
+function parsed<T extends z.ZodType>(schema: T, input: unknown): z.output<T> {
+  const result = schema.safeParse(input, { error: issueSentence });
+  if (result.success) return result.data;
+  throw new AppError('invalid_request', result.error.issues[0]?.message ?? 'The request is malformed');
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new AppError('invalid_request', 'The address is malformed');
+  }
+}
+
+/** @throws body_too_large, invalid_json */
+async function bodyOf(request: IncomingMessage): Promise<unknown> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of request as AsyncIterable<Buffer>) {
+    bytes += piece.length;
+    if (bytes > groupLimits.requestBytesMax)
+      throw new AppError('body_too_large', `A request has ${groupLimits.requestBytesMax} bytes at most`);
+    pieces.push(piece);
+  }
+  try {
+    return JSON.parse(Buffer.concat(pieces).toString('utf8'));
+  } catch {
+    throw new AppError('invalid_json', 'The body is no JSON');
+  }
+}
+
+function refusal(error: unknown): Answer {
+  if (!(error instanceof AppError))
+    return { status: 500, body: { error: 'internal', message: 'The channel failed' } };
+  const status = error.code === 'internal' || error.code === 'disk_full' ? 503 : error.status;
+  return { status, body: { error: error.code, message: error.message } };
+}

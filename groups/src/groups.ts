@@ -1,0 +1,247 @@
+/**
+ * Groups, as the daemon's API and their agents use them: over what is stored and sandboxes alone (`rows.ts`, `ports.ts`).
+ *
+ * What waits and what runs is in the rows and nowhere else: the next daemon reads it there.
+ */
+import type { Log } from '@squash/base/log';
+import type { Action, ActionDecision } from '@squash/contract/actions';
+import type {
+  Chat,
+  ChatCreate,
+  Group,
+  GroupCreate,
+  MessageBody,
+  MessageTaken,
+  OutMessage,
+  Run,
+} from '@squash/contract/groups';
+import type { Tier, TierBody } from '@squash/contract/tiers';
+import { Acts, actionOf } from './acts.ts';
+import { Intake } from './intake.ts';
+import type { RunSandboxes } from './ports.ts';
+import { promptCount } from './prompt.ts';
+import { nextTurn } from './queue.ts';
+import { Registry } from './registry.ts';
+import type { ActionFilter, GroupRows, RunRow } from './rows.ts';
+import { Runner } from './runner.ts';
+import { outOf, runOf, Views } from './views.ts';
+
+export interface GroupsOptions {
+  readonly rows: GroupRows;
+  readonly sandboxes: RunSandboxes;
+  readonly nowMs: () => number;
+  readonly log: Log;
+}
+
+/** The operations, a method each. What is stored throws `disk_full`. */
+export interface Groups {
+  tiers(): readonly Tier[];
+  setTier(name: string, body: TierBody): Tier;
+  removeTier(name: string): void;
+  groups(): readonly Group[];
+  group(name: string): Group;
+  createGroup(body: GroupCreate): Group;
+  removeGroup(name: string): Promise<void>;
+  runs(group: string, limit: number): readonly Run[];
+  actions(filter: ActionFilter, limit: number): readonly Action[];
+  decide(number: number, decision: ActionDecision): Action;
+  chats(): readonly Chat[];
+  createChat(body: ChatCreate): Chat;
+  removeChat(name: string): void;
+  message(chat: string, body: MessageBody): MessageTaken;
+  said(chat: string, after: number, limit: number): readonly OutMessage[];
+}
+
+/** A run that could not be cleared is tried again so late. */
+const clearAgainMs = 5_000;
+
+export class LocalGroups implements Groups, AsyncDisposable {
+  readonly #options: GroupsOptions;
+  readonly #rows: GroupRows;
+  readonly #registry: Registry;
+  readonly #intake: Intake;
+  readonly #acts: Acts;
+  readonly #runner: Runner;
+  readonly #stopping = new AbortController();
+  /** By run. */
+  readonly #carried = new Map<number, Promise<void>>();
+  #timer: NodeJS.Timeout | undefined;
+  #isLooking = false;
+
+  constructor(options: GroupsOptions) {
+    const { rows, nowMs, log } = options;
+    this.#options = options;
+    this.#rows = rows;
+    const registry = (this.#registry = new Registry(rows));
+    const intake = (this.#intake = new Intake(rows, registry));
+    const acts = (this.#acts = new Acts({ rows, registry, intake, nowMs, log }));
+    const changed = (): void => this.#look();
+    this.#runner = new Runner({ ...options, registry, acts, views: new Views(rows, registry), changed });
+  }
+
+  /** Goes on with what an earlier daemon began, or this one could not end. */
+  begin(): void {
+    for (const { run, state, sandbox } of this.#rows.openRuns()) {
+      if (this.#carried.has(run)) continue;
+      if (state === 'running') this.#carry(run, () => this.#runner.carry(run, this.#stopping.signal));
+      else if (sandbox !== null) this.#carry(run, () => this.#runner.clear(run));
+    }
+    this.#look();
+  }
+
+  tiers(): readonly Tier[] {
+    return this.#registry.tiers();
+  }
+
+  setTier(name: string, body: TierBody): Tier {
+    const tier = this.#rows.transaction(() => this.#registry.setTier(name, body));
+    this.#look();
+    return tier;
+  }
+
+  removeTier(name: string): void {
+    this.#rows.transaction(() => this.#registry.removeTier(name));
+  }
+
+  groups(): readonly Group[] {
+    return this.#registry.groups();
+  }
+
+  group(name: string): Group {
+    return this.#registry.describe(name);
+  }
+
+  createGroup(body: GroupCreate): Group {
+    return this.#rows.transaction(() =>
+      this.#registry.createGroup(body, { nowMs: this.#options.nowMs(), by: null }),
+    );
+  }
+
+  async removeGroup(name: string): Promise<void> {
+    const { volume } = this.#rows.transaction(() => {
+      this.#registry.checkIdle(name);
+      const row = this.#registry.group(name);
+      this.#rows.deleteGroup(name);
+      return row;
+    });
+    if (volume !== null) await this.#options.sandboxes.removeVolume(volume);
+  }
+
+  runs(group: string, limit: number): readonly Run[] {
+    this.#registry.group(group);
+    return this.#rows.runsOf(group, limit).map(runOf);
+  }
+
+  actions(filter: ActionFilter, limit: number): readonly Action[] {
+    return this.#rows.actions(filter, limit).map(actionOf);
+  }
+
+  decide(number: number, decision: ActionDecision): Action {
+    const action = this.#acts.decide(number, decision);
+    this.#look();
+    return action;
+  }
+
+  chats(): readonly Chat[] {
+    return this.#registry.chats();
+  }
+
+  createChat(body: ChatCreate): Chat {
+    return this.#rows.transaction(() => this.#registry.createChat(body, { nowMs: this.#options.nowMs() }));
+  }
+
+  removeChat(name: string): void {
+    this.#rows.transaction(() => this.#registry.removeChat(name));
+  }
+
+  message(chat: string, body: MessageBody): MessageTaken {
+    const taken = this.#rows.transaction(() =>
+      this.#intake.take({ ...body, chat, depth: 0 }, this.#options.nowMs()),
+    );
+    this.#look();
+    return taken;
+  }
+
+  said(chat: string, after: number, limit: number): readonly OutMessage[] {
+    this.#registry.chat(chat);
+    return this.#rows.out(chat, after, limit).map(outOf);
+  }
+
+  /** Runs go on in their sandboxes, for the next daemon. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stopping.abort();
+    clearTimeout(this.#timer);
+    await Promise.all(this.#carried.values());
+  }
+
+  /** Once for all that happens in one turn of the event loop. */
+  #look(): void {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    setImmediate(() => {
+      this.#isLooking = false;
+      if (this.#stopping.signal.aborted) return;
+      try {
+        this.#beginNext();
+      } catch (error) {
+        this.#options.log.error('group.queue', { error });
+        this.#again(clearAgainMs);
+      }
+    });
+  }
+
+  #beginNext(): void {
+    const nowMs = this.#options.nowMs();
+    const tierOf = (group: string): Tier => this.#registry.tierOf(group);
+    const { begin, againMs } = nextTurn(this.#rows.openRuns(), { nowMs, tierOf });
+    for (const run of begin) {
+      this.#rows.transaction(() => this.#start(run, nowMs));
+      this.#carry(run, () => this.#runner.carry(run, this.#stopping.signal));
+    }
+    if (againMs !== null) this.#again(againMs - nowMs);
+  }
+
+  /** The messages are the run's from here on, and the sandbox has its id before it is made. */
+  #start(run: number, nowMs: number): void {
+    const row = this.#rows.run(run);
+    if (row === undefined) return;
+    if (row.attempt === 1) this.#give(row, nowMs);
+    const depth = Math.max(0, ...this.#rows.messagesOf(run).map((message) => message.depth));
+    const sandbox = this.#options.sandboxes.newId();
+    this.#rows.putRun({ ...row, state: 'running', sandbox, depth, startedMs: row.startedMs ?? nowMs });
+  }
+
+  /** All that wait, as far as one prompt holds them; another run has the rest. */
+  #give({ run, chat }: RunRow, nowMs: number): void {
+    const waiting = this.#rows.waiting(chat);
+    const count = promptCount(waiting);
+    this.#rows.giveTo(
+      run,
+      waiting.slice(0, count).map(({ number }) => number),
+    );
+    const rest = waiting.slice(count);
+    if (!rest.some(({ isStarting }) => isStarting)) return;
+    const row = this.#rows.run(run);
+    // It counts as one that runs from here on: another is made.
+    if (row !== undefined) this.#rows.putRun({ ...row, state: 'running' });
+    this.#intake.startFor(chat, nowMs);
+  }
+
+  #carry(run: number, body: () => Promise<void>): void {
+    const carried = body()
+      .catch((error: unknown) => {
+        this.#options.log.error('group.run', { run, error });
+        this.#again(clearAgainMs);
+      })
+      .finally(() => {
+        this.#carried.delete(run);
+        if (!this.#stopping.signal.aborted) this.#look();
+      });
+    this.#carried.set(run, carried);
+  }
+
+  #again(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.begin(), ms).unref();
+  }
+}

@@ -1,0 +1,62 @@
+/** What groups need of what is below them: sandboxes, as the daemon's engine makes them. */
+import type { Duplex } from 'node:stream';
+import type { GroupCreate } from '@squash/contract/groups';
+
+/** What a run's sandbox is made from. */
+export interface SandboxWish {
+  readonly group: GroupCreate;
+  readonly run: number;
+  /** Destinations of its policy. */
+  readonly allow: readonly string[];
+  /** Id of the volume that is its folder. */
+  readonly volume: string;
+}
+
+export interface RunCommand {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly stdin: Uint8Array;
+  readonly timeoutMs: number;
+  /** What is kept of its output until it is read. */
+  readonly outputBytesMax: number;
+}
+
+export interface Piece {
+  /** Position behind it, in the output of both streams. */
+  readonly seq: number;
+  /** Undefined: bytes that are not kept any more. */
+  readonly stream: 'stdout' | 'stderr' | undefined;
+  readonly data: Buffer;
+}
+
+export interface CommandEnd {
+  readonly exitCode: number;
+  /** What ended it, where that was not the command itself. */
+  readonly reason: string | null;
+  readonly isTimedOut: boolean;
+}
+
+export type Offered =
+  | { readonly type: 'offered' }
+  | { readonly type: 'connection'; readonly take: () => Promise<Duplex> };
+
+/** Ids of sandboxes are strings here: whoever makes them gives them. */
+export interface RunSandboxes {
+  newId(): string;
+  has(id: string): boolean;
+  /** Id of a volume of this name, which is made where there is none. */
+  volume(name: string): Promise<string>;
+  /** With all that is in it; nothing where there is none. @throws volume_in_use */
+  removeVolume(id: string): Promise<void>;
+  /** Resolves when it takes commands, and its folder is the agent's. */
+  make(id: string, wish: SandboxWish): Promise<void>;
+  /** Starts the command, unless that was done before. */
+  begin(id: string, command: RunCommand): Promise<void>;
+  /** Until the command has ended, or the signal aborts. */
+  output(id: string, after: number, signal: AbortSignal): AsyncIterable<Piece>;
+  end(id: string): CommandEnd;
+  /** Nothing where there is none. */
+  remove(id: string): Promise<void>;
+  /** Connections of its programs to `caller.squash.internal` at the port. */
+  offer(id: string, port: number, signal: AbortSignal): AsyncIterable<Offered>;
+}

@@ -1,0 +1,232 @@
+/**
+ * One run: a fresh sandbox, the group's command in it, its output told, its end written down, the sandbox removed.
+ *
+ * Each step is written down before it is taken, and each can be taken again: a daemon that dies anywhere leaves a run that the next
+ * one carries on. Between `hasBegun` and the command's start lies the engine's own once-only start.
+ */
+import { pause } from '@squash/base/pause';
+import type { Log } from '@squash/base/log';
+import { AppError } from '@squash/contract/errors';
+import { groupChannelPort, groupLimits } from '@squash/contract/group-limits';
+import { Channel, type ChannelOptions } from './channel.ts';
+import { allowed, forbidden } from './network.ts';
+import { OutputCutter, type Told } from './output.ts';
+import type { CommandEnd, RunSandboxes } from './ports.ts';
+import { promptOf } from './prompt.ts';
+import type { Registry } from './registry.ts';
+import type { GroupRow, GroupRows, RunRow } from './rows.ts';
+
+export interface RunnerOptions extends Pick<ChannelOptions, 'acts' | 'views'> {
+  readonly rows: GroupRows;
+  readonly registry: Registry;
+  readonly sandboxes: RunSandboxes;
+  readonly nowMs: () => number;
+  readonly log: Log;
+  /** Something was stored: a run may begin. */
+  readonly changed: () => void;
+}
+
+interface End extends Pick<CommandEnd, 'isTimedOut'> {
+  readonly exitCode: number | null;
+  /** Null: it went well. */
+  readonly reason: string | null;
+}
+
+/** What says that the command was ended with its sandbox, by nobody here. */
+const stderrTold = 200;
+
+export class Runner {
+  readonly #options: RunnerOptions;
+
+  constructor(options: RunnerOptions) {
+    this.#options = options;
+  }
+
+  /** A row of state `running`, from wherever it stands. Where the signal aborts the next daemon goes on. */
+  async carry(run: number, signal: AbortSignal): Promise<void> {
+    const { log } = this.#options;
+    let end: End;
+    try {
+      end = await this.#run(this.#row(run), signal);
+    } catch (error) {
+      if (signal.aborted || (error instanceof AppError && error.code === 'shutting_down')) return;
+      log.warn('group.run', { run, error });
+      end = {
+        exitCode: null,
+        reason: error instanceof AppError ? error.message : 'internal',
+        isTimedOut: false,
+      };
+    }
+    if (signal.aborted) return;
+    this.#finish(run, end);
+    await this.clear(run);
+  }
+
+  /** Removes what is left of a run that is over, or is to be tried again. */
+  async clear(run: number): Promise<void> {
+    const { rows, sandboxes } = this.#options;
+    const { sandbox } = this.#row(run);
+    if (sandbox === null) return;
+    await sandboxes.remove(sandbox);
+    rows.transaction(() => rows.putRun({ ...this.#row(run), sandbox: null }));
+  }
+
+  async #run(row: RunRow, signal: AbortSignal): Promise<End> {
+    const { registry, sandboxes } = this.#options;
+    const id = row.sandbox ?? '';
+    const group = registry.group(row.group);
+    if (!sandboxes.has(id)) {
+      if (row.hasBegun) throw new AppError('sandbox_not_found', `The sandbox of run ${row.run} was removed`);
+      await this.#make(id, group, row);
+    }
+    signal.throwIfAborted();
+    using channel = this.#channel(row);
+    const over = new AbortController();
+    const offering = this.#offer(id, channel, AbortSignal.any([signal, over.signal]));
+    try {
+      await offering.begun;
+      await this.#begin(id, group, row);
+      const stderr = await this.#tell(row.run, group, signal);
+      signal.throwIfAborted();
+      return endOf(sandboxes.end(id), stderr);
+    } finally {
+      over.abort();
+      await offering.over;
+    }
+  }
+
+  /** @throws tier_forbids, and whatever refuses a sandbox */
+  async #make(id: string, { key, body, volume: known }: GroupRow, { run }: RunRow): Promise<void> {
+    const { rows, registry, sandboxes } = this.#options;
+    const rule = forbidden(registry.tier(body.tier), body);
+    if (rule !== undefined) throw new AppError('tier_forbids', rule);
+    const volume = known ?? (await sandboxes.volume(`group-${key}`));
+    if (known === null) rows.transaction(() => rows.setVolume(body.name, volume));
+    await sandboxes.make(id, { group: body, run, allow: allowed(body), volume });
+  }
+
+  async #begin(id: string, { body }: GroupRow, { run, chat, group }: RunRow): Promise<void> {
+    const { rows, sandboxes } = this.#options;
+    rows.transaction(() => rows.putRun({ ...this.#row(run), hasBegun: true }));
+    await sandboxes.begin(id, {
+      argv: body.command,
+      env: {
+        HOME: '/workspace/group',
+        ...body.env,
+        SQUASH_GROUP: group,
+        SQUASH_CHAT: chat,
+        SQUASH_RUN: `${run}`,
+        SQUASH_CHANNEL: `http://caller.squash.internal:${groupChannelPort}`,
+      },
+      stdin: Buffer.from(promptOf(chat, rows.messagesOf(run))),
+      timeoutMs: body.timeout_s * 1_000,
+      // Of both streams; what is told is the output alone.
+      outputBytesMax: 2 * body.output_bytes_max,
+    });
+  }
+
+  /** @returns the end of what it wrote to stderr */
+  async #tell(run: number, { body }: GroupRow, signal: AbortSignal): Promise<string> {
+    const { sandboxes } = this.#options;
+    const { sandbox, position, outputBytes: told, isTruncated } = this.#row(run);
+    const cutter = new OutputCutter({ position, told, isTruncated, bytesMax: body.output_bytes_max });
+    let stderr = Buffer.alloc(0);
+    for await (const piece of sandboxes.output(sandbox ?? '', position, signal)) {
+      if (piece.stream === 'stderr') stderr = Buffer.concat([stderr, piece.data]).subarray(-stderrTold);
+      const was = cutter.isTruncated;
+      const messages = cutter.take(piece);
+      if (messages.length > 0 || was !== cutter.isTruncated) this.#say(run, messages, cutter);
+    }
+    if (!signal.aborted) this.#say(run, cutter.rest(), cutter);
+    return stderr.toString('utf8');
+  }
+
+  /** Messages and the position behind them are one step. */
+  #say(run: number, messages: readonly Told[], { position, isTruncated }: OutputCutter): void {
+    const { rows, nowMs } = this.#options;
+    rows.transaction(() => {
+      const row = this.#row(run);
+      const { group: by, chat } = row;
+      for (const { text } of messages) rows.insertOut({ chat, text, by, run, action: null, atMs: nowMs() });
+      const outputBytes = messages.reduce((sum, { bytes }) => sum + bytes, row.outputBytes);
+      rows.putRun({ ...row, position, outputBytes, isTruncated });
+    });
+  }
+
+  /** What did nothing that anybody saw is tried again; everything else would be done twice. */
+  #finish(run: number, { exitCode, reason, isTimedOut }: End): void {
+    const { rows, nowMs, log } = this.#options;
+    rows.transaction(() => {
+      const row = this.#row(run);
+      const isAgain =
+        reason !== null &&
+        !isTimedOut &&
+        row.outputBytes === 0 &&
+        !row.hasActed &&
+        row.attempt < groupLimits.attemptsMax;
+      const next = isAgain
+        ? {
+            state: 'queued' as const,
+            attempt: row.attempt + 1,
+            hasBegun: false,
+            position: 0,
+            notBeforeMs: nowMs() + groupLimits.retryMs * 2 ** (row.attempt - 1),
+          }
+        : { state: reason === null ? ('done' as const) : ('failed' as const), finishedMs: nowMs() };
+      rows.putRun({ ...row, ...next, exitCode, reason });
+    });
+    const { group, state, attempt } = this.#row(run);
+    log.info('group.run', { group, run, state, attempt, reason, exit_code: exitCode });
+  }
+
+  #channel({ run, group, depth }: RunRow): Channel {
+    const { acts, views, changed } = this.#options;
+    return new Channel({ actor: { group, run, depth }, acts, views, changed });
+  }
+
+  /** As long as the run goes on; a network that is away for a while is asked again. */
+  #offer(
+    id: string,
+    channel: Channel,
+    signal: AbortSignal,
+  ): { readonly begun: Promise<void>; readonly over: Promise<void> } {
+    const { sandboxes, log } = this.#options;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const late = setTimeout(resolve, groupLimits.offerMs);
+    const offer = async (): Promise<void> => {
+      for await (const event of sandboxes.offer(id, groupChannelPort, signal)) {
+        if (event.type === 'offered') resolve();
+        // One that nobody takes is reset by itself.
+        else if (!channel.isFull)
+          void event.take().then(
+            (taken) => channel.serve(taken),
+            () => undefined,
+          );
+      }
+    };
+    const over = async (): Promise<void> => {
+      while (!signal.aborted) {
+        await offer().catch((error: unknown) => {
+          if (!signal.aborted) log.warn('group.channel', { sandbox: id, error });
+        });
+        await pause(groupLimits.offerAgainMs, signal);
+      }
+      clearTimeout(late);
+      resolve();
+    };
+    return { begun: promise, over: over() };
+  }
+
+  #row(run: number): RunRow {
+    const row = this.#options.rows.run(run);
+    if (row === undefined) throw new AppError('internal', `run ${run} is not stored`);
+    return row;
+  }
+}
+
+function endOf({ exitCode, reason, isTimedOut }: CommandEnd, stderr: string): End {
+  if (isTimedOut) return { exitCode, isTimedOut, reason: 'it took longer than "timeout_s" and was ended' };
+  if (exitCode === 0 && reason === null) return { exitCode, isTimedOut, reason: null };
+  const why = reason ?? `exit code ${exitCode}`;
+  return { exitCode, isTimedOut, reason: stderr === '' ? why : `${why}: ${stderr}` };
+}

@@ -1,0 +1,46 @@
+/** The tiers that are always there. They can't be changed: what a document says of them holds everywhere. */
+import type { Tier } from '@squash/contract/tiers';
+import { groupLimits } from '@squash/contract/group-limits';
+
+const own = { own: 'allow', others: 'deny' } as const;
+const all = { own: 'allow', others: 'allow' } as const;
+const asked = { own: 'allow', others: 'hold' } as const;
+
+export const builtInTiers: readonly Tier[] = [
+  {
+    name: 'main',
+    built_in: true,
+    message: all,
+    start: all,
+    read: all,
+    create: 'allow',
+    create_tiers: ['trusted', 'untrusted'],
+    reach: ['*'],
+    secrets: 'all',
+    runs_max: groupLimits.runsMax,
+  },
+  {
+    name: 'trusted',
+    built_in: true,
+    message: asked,
+    start: asked,
+    read: all,
+    create: 'hold',
+    create_tiers: ['untrusted'],
+    reach: ['*'],
+    secrets: 'all',
+    runs_max: groupLimits.runsMax,
+  },
+  {
+    name: 'untrusted',
+    built_in: true,
+    message: own,
+    start: own,
+    read: own,
+    create: 'deny',
+    create_tiers: [],
+    reach: [],
+    secrets: [],
+    runs_max: groupLimits.runsMax / 2,
+  },
+];

@@ -1,0 +1,84 @@
+/** What an agent sees of groups, chats and runs: its own, and others' where its tier says so. */
+import { AppError } from '@squash/contract/errors';
+import { groupLimits } from '@squash/contract/group-limits';
+import type { OutMessage, Run } from '@squash/contract/groups';
+import { rfc3339 } from '@squash/base/clock';
+import { type Actor, isOwn } from './act-table.ts';
+import { judge } from './judge.ts';
+import type { Registry } from './registry.ts';
+import type { GroupRows, OutRow, RunRow } from './rows.ts';
+
+export class Views {
+  readonly #rows: GroupRows;
+  readonly #registry: Registry;
+
+  constructor(rows: GroupRows, registry: Registry) {
+    this.#rows = rows;
+    this.#registry = registry;
+  }
+
+  self({ group, run }: Actor): object {
+    return { group, run, chat: this.#rows.run(run)?.chat ?? null, tier: this.#registry.tierOf(group) };
+  }
+
+  groups(actor: Actor): object {
+    const groups = this.#rows.groups().filter(({ body }) => this.#sees(actor, body.name === actor.group));
+    return { items: groups.map(({ body: { name, tier } }) => ({ name, tier })) };
+  }
+
+  chats(actor: Actor): object {
+    const chats = this.#rows.chats().filter(({ body }) => this.#sees(actor, body.group === actor.group));
+    return { items: chats.map(({ body: { name, group } }) => ({ name, group })) };
+  }
+
+  /** @throws forbidden, group_not_found */
+  runs(actor: Actor, group: string): object {
+    this.#check(actor, group === actor.group);
+    this.#registry.group(group);
+    return { items: this.#rows.runsOf(group, groupLimits.pageItemsDefault).map(runOf) };
+  }
+
+  /** @throws forbidden, chat_not_found */
+  messages(actor: Actor, chat: string, after: number): object {
+    this.#check(actor, isOwn(this.#rows, chat, actor));
+    this.#registry.chat(chat);
+    const from = Number.isSafeInteger(after) && after >= 0 ? after : 0;
+    return { items: this.#rows.out(chat, from, groupLimits.pageItemsDefault).map(outOf) };
+  }
+
+  #sees({ group }: Actor, own: boolean): boolean {
+    return judge(this.#registry.tierOf(group), { right: 'read', isOwn: own }).effect === 'allow';
+  }
+
+  /** Nobody is asked for a look: what would be held is refused. */
+  #check({ group }: Actor, own: boolean): void {
+    const { effect, rule } = judge(this.#registry.tierOf(group), { right: 'read', isOwn: own });
+    if (effect !== 'allow') throw new AppError('forbidden', rule);
+  }
+}
+
+export function outOf({ number, chat, text, by, run, action, atMs }: OutRow): OutMessage {
+  return { message: number, chat, text, by, run, action, at: rfc3339(atMs) };
+}
+
+export function runOf(row: RunRow): Run {
+  const { run, group, chat, state, attempt, reason, exitCode, sandbox, outputBytes, isTruncated, depth } =
+    row;
+  const at = (ms: number | null): string | null => (ms === null ? null : rfc3339(ms));
+  return {
+    run,
+    group,
+    chat,
+    state,
+    attempt,
+    reason,
+    exit_code: exitCode,
+    sandbox,
+    output_bytes: outputBytes,
+    truncated: isTruncated,
+    depth,
+    created_at: rfc3339(row.createdMs),
+    started_at: at(row.startedMs),
+    finished_at: at(row.finishedMs),
+  };
+}

@@ -1,0 +1,41 @@
+/** `tier.*`, `group.*` and `chat.*`: agents of different trust, and what is said to and by them. */
+import { groupLimits } from '@squash/contract/group-limits';
+import type { groupOperations } from '@squash/contract/operations/groups';
+import type { Groups } from '@squash/groups/groups';
+import { empty, json } from '../http/reply.ts';
+import type { HandlersOf } from '../http/router.ts';
+
+export type { Groups } from '@squash/groups/groups';
+
+export function groupHandlers(groups: Groups): HandlersOf<typeof groupOperations> {
+  const all = (items: readonly unknown[]) => json({ items, next: null });
+  const { pageItemsDefault } = groupLimits;
+  return {
+    'tier.list': () => all(groups.tiers()),
+    'tier.set': ({ params, body }) => json(groups.setTier(params.tier, body)),
+    'tier.remove': ({ params }) => {
+      groups.removeTier(params.tier);
+      return empty;
+    },
+    'group.create': ({ body }) => json(groups.createGroup(body)),
+    'group.list': () => all(groups.groups()),
+    'group.get': ({ params }) => json(groups.group(params.group)),
+    'group.remove': async ({ params }) => {
+      await groups.removeGroup(params.group);
+      return empty;
+    },
+    'group.runs': ({ params, query: { limit = pageItemsDefault } }) => all(groups.runs(params.group, limit)),
+    'group.actions': ({ query: { limit = pageItemsDefault, ...filter } }) =>
+      all(groups.actions(filter, limit)),
+    'group.decide': ({ params, body }) => json(groups.decide(params.number, body)),
+    'chat.create': ({ body }) => json(groups.createChat(body)),
+    'chat.list': () => all(groups.chats()),
+    'chat.remove': ({ params }) => {
+      groups.removeChat(params.chat);
+      return empty;
+    },
+    'chat.message': ({ params, body }) => json(groups.message(params.chat, body)),
+    'chat.read': ({ params, query: { after = 0, limit = pageItemsDefault } }) =>
+      all(groups.said(params.chat, after, limit)),
+  };
+}

@@ -1,0 +1,173 @@
+/** Groups over this daemon's engine and store: `@squash/groups` knows neither, and asks for what it needs by ports. */
+import type { Duplex } from 'node:stream';
+import { systemClock } from '@squash/base/clock';
+import type { Log } from '@squash/base/log';
+import { AppError, type ErrorCode } from '@squash/contract/errors';
+import { groupLimits } from '@squash/contract/group-limits';
+import { sandboxIdSchema } from '@squash/contract/ids';
+import { limits } from '@squash/contract/limits';
+import { sandboxCreateSchema } from '@squash/contract/native-sandbox';
+import { ownerByDefault } from '@squash/contract/sandbox';
+import { volumeRefSchema } from '@squash/contract/volume';
+import { LocalGroups } from '@squash/groups/groups';
+import type { CommandEnd, Offered, Piece, RunCommand, RunSandboxes, SandboxWish } from '@squash/groups/ports';
+import { createSandbox } from './api/create-sandbox.ts';
+import type { EgressRules } from './api/network.ts';
+import { newSandboxId } from './api/sandbox-id.ts';
+import type { Engine } from './engine/engine.ts';
+import { operator } from './http/caller.ts';
+import type { Store } from './store/store.ts';
+
+export interface OpenGroupsOptions {
+  readonly engine: Engine;
+  readonly store: Store;
+  readonly rules: Pick<EgressRules, 'upstreams'>;
+  readonly log: Log;
+}
+
+const asker = { sees: null, owner: ownerByDefault };
+/** The seed's unprivileged user. */
+const agent = { uid: 1_000, gid: 1_000 };
+const folder = '/workspace/group';
+/** For one change of an owner. */
+const fileMs = 30_000;
+/** Nobody but the operator starts commands in a run's sandbox, so the tag finds the run's. */
+const command = { tag: 'squash-group-run' };
+
+export function openGroups({ engine, store, rules, log }: OpenGroupsOptions): LocalGroups {
+  const groups = new LocalGroups({
+    rows: store.groups,
+    sandboxes: new EngineSandboxes(engine, rules),
+    nowMs: () => systemClock.wallMs(),
+    log,
+  });
+  groups.begin();
+  return groups;
+}
+
+class EngineSandboxes implements RunSandboxes {
+  readonly #engine: Engine;
+  readonly #rules: OpenGroupsOptions['rules'];
+
+  constructor(engine: Engine, rules: OpenGroupsOptions['rules']) {
+    this.#engine = engine;
+    this.#rules = rules;
+  }
+
+  newId(): string {
+    return newSandboxId();
+  }
+
+  has(id: string): boolean {
+    return this.#engine.sandboxes.list().some((each) => each.id === id);
+  }
+
+  async volume(name: string): Promise<string> {
+    const { volumes } = this.#engine;
+    try {
+      return volumes.get(asker, name).id;
+    } catch (error) {
+      if (!isCode(error, 'volume_not_found')) throw error;
+      return (await volumes.create(asker, { name, labels: {} })).id;
+    }
+  }
+
+  async removeVolume(id: string): Promise<void> {
+    await this.#engine.volumes.remove(asker, id).catch((error: unknown) => {
+      if (!isCode(error, 'volume_not_found')) throw error;
+    });
+  }
+
+  async make(id: string, { group, run, allow, volume }: SandboxWish): Promise<void> {
+    const body = sandboxCreateSchema.parse({
+      name: `group ${group.name} run ${run}`,
+      labels: { group: group.name },
+      ...(group.layers.length > 0 && { from: { layers: group.layers } }),
+      ...(group.image !== null && { image: group.image }),
+      ...(group.memory_mb !== undefined && { memory_mb: group.memory_mb }),
+      policy: { allow },
+      secrets: group.secrets,
+      lifetime_s: group.timeout_s + groupLimits.lingerS,
+      mounts: [{ volume: volumeRefSchema.parse(volume), path: folder, mode: 'rw' }],
+    });
+    const given = { id: sandboxIdSchema.parse(id), body, caller: operator, once: undefined };
+    await createSandbox(this.#engine, this.#rules, given);
+  }
+
+  async begin(id: string, { argv, env, stdin, timeoutMs, outputBytesMax }: RunCommand): Promise<void> {
+    const { processes, files } = this.#engine;
+    const sandbox = sandboxIdSchema.parse(id);
+    try {
+      processes.get(sandbox, command);
+      return;
+    } catch (error) {
+      if (!isCode(error, 'process_not_found')) throw error;
+    }
+    // Nothing of the agent's has run here yet, so the path is the mount that was made for it.
+    await files.change({ id: sandbox, path: folder }, { owner: agent }, AbortSignal.timeout(fileMs));
+    const request = {
+      argv,
+      env,
+      stdin,
+      timeoutMs,
+      shell: undefined,
+      tag: command.tag,
+      tty: undefined,
+      isBackground: true,
+      user: agent,
+      cwd: folder,
+      keep: 'head' as const,
+      outputBytesMax: Math.min(outputBytesMax, limits.processOutputBytesMax),
+    };
+    await processes.launch(sandbox, request, undefined);
+  }
+
+  async *output(id: string, after: number, signal: AbortSignal): AsyncGenerator<Piece, void> {
+    const wish = { after, isFollowing: true, isStalling: false };
+    for await (const event of this.#engine.processes.output(
+      sandboxIdSchema.parse(id),
+      command,
+      wish,
+      signal,
+    )) {
+      if (event.type === 'gap') yield { seq: event.seq, stream: undefined, data: Buffer.alloc(0) };
+      else
+        yield { seq: event.seq, stream: event.stream === 'stderr' ? 'stderr' : 'stdout', data: event.data };
+    }
+  }
+
+  end(id: string): CommandEnd {
+    const { state, exit_code, reason, timed_out } = this.#engine.processes.get(
+      sandboxIdSchema.parse(id),
+      command,
+    );
+    if (state !== 'ended') throw new AppError('shutting_down', 'The daemon stops while the run goes on');
+    const isOwn = reason === null || reason === 'exited';
+    return { exitCode: exit_code ?? 0, reason: isOwn ? null : reason, isTimedOut: timed_out };
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#engine.sandboxes.destroy(sandboxIdSchema.parse(id)).catch((error: unknown) => {
+      if (!isCode(error, 'sandbox_not_found')) throw error;
+    });
+  }
+
+  async *offer(id: string, port: number, signal: AbortSignal): AsyncGenerator<Offered, void> {
+    const at = { id: sandboxIdSchema.parse(id), port };
+    const { callers } = this.#engine;
+    for await (const event of callers.offer(at, signal)) {
+      if (event.type === 'offered') yield event;
+      else {
+        const { connection } = event;
+        yield {
+          type: 'connection',
+          take: async (): Promise<Duplex> => (await callers.take({ ...at, connection })).stream,
+        };
+      }
+    }
+  }
+}
+
+function isCode(error: unknown, code: ErrorCode): boolean {
+  return error instanceof AppError && error.code === code;
+}

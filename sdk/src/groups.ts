@@ -1,0 +1,123 @@
+/** Groups of agents, the tiers that say how far they are trusted, and the chats in which they are spoken to. */
+import { type Connection, type Signal } from './connection.ts';
+import type {
+  Chat,
+  ChatCreate,
+  ChatMessage,
+  ChatMessageTaken,
+  ChatSaid,
+  Group,
+  GroupAction,
+  GroupActionDecision,
+  GroupCreate,
+  GroupRun,
+  Operations,
+  Tier,
+  TierChange,
+} from './records.gen.ts';
+
+export type ActionFilter = Operations['group.actions']['query'] & Signal;
+export type ReadFilter = Operations['chat.read']['query'] & Signal;
+
+class Tiers {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** `tier.list` */
+  async list(options: Signal = {}): Promise<readonly Tier[]> {
+    return (await this.#connection.call('tier.list', options)).items;
+  }
+
+  /** `tier.set`: makes it, or changes it whole. @throws Conflict for one that is built in */
+  async set(tier: string, { signal, ...body }: TierChange & Signal): Promise<Tier> {
+    return await this.#connection.call('tier.set', { path: { tier }, body, signal });
+  }
+
+  /** `tier.remove` @throws Conflict while groups are of it */
+  async remove(tier: string, options: Signal = {}): Promise<void> {
+    await this.#connection.call('tier.remove', { path: { tier }, ...options });
+  }
+}
+
+class Chats {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** `chat.create` @throws Conflict, NotFound */
+  async create({ signal, ...body }: ChatCreate & Signal): Promise<Chat> {
+    return await this.#connection.call('chat.create', { body, signal });
+  }
+
+  /** `chat.list` */
+  async list(options: Signal = {}): Promise<readonly Chat[]> {
+    return (await this.#connection.call('chat.list', options)).items;
+  }
+
+  /** `chat.remove`: with all that was said in it. */
+  async remove(chat: string, options: Signal = {}): Promise<void> {
+    await this.#connection.call('chat.remove', { path: { chat }, ...options });
+  }
+
+  /** `chat.message`: brings one in. With an `id` it may be sent again. */
+  async message(chat: string, { signal, ...body }: ChatMessage & Signal): Promise<ChatMessageTaken> {
+    return await this.#connection.call('chat.message', { path: { chat }, body, signal });
+  }
+
+  /** `chat.read`: what agents have said, oldest first. */
+  async read(chat: string, { signal, ...query }: ReadFilter = {}): Promise<readonly ChatSaid[]> {
+    return (await this.#connection.call('chat.read', { path: { chat }, query, signal })).items;
+  }
+}
+
+export class Groups {
+  readonly tiers: Tiers;
+  readonly chats: Chats;
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.tiers = new Tiers(connection);
+    this.chats = new Chats(connection);
+    this.#connection = connection;
+  }
+
+  /** `group.create` @throws Conflict, NotFound, Forbidden where the tier does not allow it */
+  async create({ signal, ...body }: GroupCreate & Signal): Promise<Group> {
+    return await this.#connection.call('group.create', { body, signal });
+  }
+
+  /** `group.list` */
+  async list(options: Signal = {}): Promise<readonly Group[]> {
+    return (await this.#connection.call('group.list', options)).items;
+  }
+
+  /** `group.get` @throws NotFound */
+  async get(group: string, options: Signal = {}): Promise<Group> {
+    return await this.#connection.call('group.get', { path: { group }, ...options });
+  }
+
+  /** `group.remove`: with its chats and its folder. @throws Conflict while a run is on its way */
+  async remove(group: string, options: Signal = {}): Promise<void> {
+    await this.#connection.call('group.remove', { path: { group }, ...options });
+  }
+
+  /** `group.runs`: newest first. */
+  async runs(group: string, options: Signal = {}): Promise<readonly GroupRun[]> {
+    return (await this.#connection.call('group.runs', { path: { group }, ...options })).items;
+  }
+
+  /** `group.actions`: what agents have asked for, newest first; `{state: 'held'}` is what waits for a person. */
+  async actions({ signal, ...query }: ActionFilter = {}): Promise<readonly GroupAction[]> {
+    return (await this.#connection.call('group.actions', { query, signal })).items;
+  }
+
+  /** `group.decide` @throws Conflict where it does not wait */
+  async decide(action: number, { signal, ...body }: GroupActionDecision & Signal): Promise<GroupAction> {
+    return await this.#connection.call('group.decide', { path: { number: action }, body, signal });
+  }
+}
