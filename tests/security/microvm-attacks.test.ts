@@ -169,7 +169,8 @@ const disks: Readonly<Record<string, (secret: string) => string>> = {
   'a name of a layer': () => 'ln -s /drives/l0 /disk',
   'a file of a terabyte': () => 'dd if=/dev/null of=/disk bs=1 seek=1T 2>/dev/null; : >>/disk',
   'an empty file': () => ': >/disk',
-  'a file system of others': () => 'cp /drives/l0 /disk',
+  // The rest of that disk is a hole.
+  'a file system of others': () => 'head -c 4000000 /drives/l0 >/disk',
   'all room there is': () => 'dd if=/dev/zero of=/disk bs=1M count=100000 2>/dev/null; true',
 };
 
