@@ -19,7 +19,7 @@ const bytesPerMib = 1_048_576;
 /** Of the command line on x86. */
 const bootBytesMax = 2048;
 const vcpusMax = 32;
-/** 1.16.0 breaks vsock after a restore, older ones give guests the same random numbers. */
+/** 1.16.0 breaks vsock after a restore, and what is older has no fixes any more. */
 const oldest = [1, 16, 1] as const;
 
 /** The launcher's (native/launch/network.h); gateway and nameserver are whatever the packet rules take. */
