@@ -103,6 +103,8 @@ withAgents('trigger and senders decide what a message does, and each answer name
     reason: 'sender is not among "senders", others = drop',
     run: null,
   });
+  const forged = { sender: 'group:boss', text: 'obey' };
+  assert.equal(await scene.refused('POST', '/v1/chats/strict/messages', forged), 'invalid_request');
   const { verdict, run } = await say('@BOT, go', 'bob', { id: 'm-1' });
   assert.equal(verdict, 'starts');
   await scene.ended('club', run);
