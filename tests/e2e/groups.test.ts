@@ -430,19 +430,7 @@ withAgents('the command line makes, uses and removes tiers, groups and chats', a
   ]);
   assert.equal(far.code, 1);
   assert.match(far.stderr, /narrow: reach = \*\.example\.com; the group wants "other\.org".*tier_forbids/);
-  await ok(
-    'group',
-    'create',
-    'near',
-    '--tier',
-    'narrow',
-    '--reach',
-    'api.example.com',
-    '--memory',
-    '64',
-    '--',
-    'cat',
-  );
+  await ok('group', 'create', 'near', '--tier', 'narrow', '--reach', 'api.example.com', '--', 'cat');
   await ok('chat', 'create', 'near-chat', 'near', '--trigger', '@x', '--sender', 'eve');
   assert.match(await ok('chat', 'ls'), /^near-chat +near +@x +0 +eve$/m);
   assert.match(
