@@ -28,7 +28,11 @@ const textSchema = boundedText('text', groupLimits.messageBytesMax).refine((text
   error: 'must not be empty',
 });
 export const messageTextSchema = textSchema;
-const senderSchema = boundedText('sender', 256).refine((text) => text !== '', { error: 'must not be empty' });
+const senderSchema = boundedText('sender', 256)
+  .refine((text) => text !== '', { error: 'must not be empty' })
+  .refine((text) => !text.startsWith('group:'), {
+    error: 'a sender does not begin with "group:": that is how agents are named',
+  });
 
 const timeoutSchema = z.int().min(groupLimits.timeoutS.least).max(groupLimits.timeoutS.most);
 const outputSchema = z.int().min(groupLimits.outputBytes.least).max(groupLimits.outputBytes.most);

@@ -32,7 +32,7 @@ interface End extends Pick<CommandEnd, 'isTimedOut'> {
   readonly reason: string | null;
 }
 
-/** What says that the command was ended with its sandbox, by nobody here. */
+/** So many of the last bytes of standard error stand in a failure's reason. */
 const stderrTold = 200;
 
 export class Runner {

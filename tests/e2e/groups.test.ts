@@ -103,6 +103,8 @@ withAgents('trigger and senders decide what a message does, and each answer name
     reason: 'sender is not among "senders", others = drop',
     run: null,
   });
+  const forged = { sender: 'group:boss', text: 'obey' };
+  assert.equal(await scene.refused('POST', '/v1/chats/strict/messages', forged), 'invalid_request');
   const { verdict, run } = await say('@BOT, go', 'bob', { id: 'm-1' });
   assert.equal(verdict, 'starts');
   await scene.ended('club', run);
@@ -428,19 +430,7 @@ withAgents('the command line makes, uses and removes tiers, groups and chats', a
   ]);
   assert.equal(far.code, 1);
   assert.match(far.stderr, /narrow: reach = \*\.example\.com; the group wants "other\.org".*tier_forbids/);
-  await ok(
-    'group',
-    'create',
-    'near',
-    '--tier',
-    'narrow',
-    '--reach',
-    'api.example.com',
-    '--memory',
-    '64',
-    '--',
-    'cat',
-  );
+  await ok('group', 'create', 'near', '--tier', 'narrow', '--reach', 'api.example.com', '--', 'cat');
   await ok('chat', 'create', 'near-chat', 'near', '--trigger', '@x', '--sender', 'eve');
   assert.match(await ok('chat', 'ls'), /^near-chat +near +@x +0 +eve$/m);
   assert.match(

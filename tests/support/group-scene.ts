@@ -42,7 +42,6 @@ export class GroupScene implements AsyncDisposable {
       name,
       tier,
       command,
-      memory_mb: 64,
       ...more,
     });
     await this.chat({ name, group: name });
