@@ -330,18 +330,19 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'user', 'user-s
     const box = await launch('middle');
     const running = box.sh('/dialer listen 1.1.1.1 443').catch(() => undefined);
     await waitFor('the connection', () => seen.length === 1);
-    const launcher = Number(
-      processesOf(dataDir).find(({ command }) => command.startsWith('squash-launch resident'))?.pid,
-    );
     await box[Symbol.asyncDispose]();
     await running;
     assert.deepEqual(relays(), []);
-    const files = (): number => readdirSync(`/proc/${launcher}/fd`).length;
     // The launcher holds some of its spares' as well: all of them wait, or it keeps none in this mode.
     const spares = () =>
       processesOf(dataDir).filter(({ command }) => command.startsWith('squash-launch spare'));
     const settle = () => waitFor('all spares to wait', () => [0, 3].includes(spares().length), 20_000);
     await settle();
+    // Not before: a child that has just begun has its name.
+    const launcher = Number(
+      processesOf(dataDir).find(({ command }) => command.startsWith('squash-launch resident'))?.pid,
+    );
+    const files = (): number => readdirSync(`/proc/${launcher}/fd`).length;
     const before = files();
     const second = await launch('middle');
     await second[Symbol.asyncDispose]();
