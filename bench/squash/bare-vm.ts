@@ -54,6 +54,7 @@ async function planOf(dataDir: string, place: string) {
   // Also the one of what is trusted, whose name is another in each run.
   const disks = await readdir(join(dataDir, 'vm/layers'));
   return {
+    accelerator: 'tcg' as const,
     kernel: join(root, 'boot/vmlinux'),
     initrd: join(dataDir, 'vm', initrd),
     lowers: disks.map((name) => join(dataDir, 'vm/layers', name)),

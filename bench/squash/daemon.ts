@@ -54,6 +54,8 @@ export async function startSquash(place: DaemonPlace, stack: AsyncDisposableStac
     PATH: process.env['PATH'],
     HOME: process.env['HOME'],
     SQUASH_DATA: place.dataDir,
+    // As the bare QEMU that VMs are compared with.
+    SQUASH_VM_ACCEL: 'tcg',
     SQUASH_PORT: String(port),
     SQUASH_MAX_SANDBOXES: String(sandboxesMax),
     SQUASH_UPPER_LIMIT_MB: String(upperMbMax),

@@ -53,6 +53,14 @@ export const settings = [
     origin: 'squash',
   },
   {
+    name: 'SQUASH_VM_ACCEL',
+    kind: { type: 'choice', choices: ['auto', 'kvm', 'tcg'] },
+    default: 'auto',
+    meaning:
+      'What carries out the code of microVMs in QEMU. `auto` is KVM where a guest has answered on it, else emulation; with `kvm` there are none without it, with `tcg` all are emulated ([backends.md](backends.md#kvm)).',
+    origin: 'squash',
+  },
+  {
     name: 'SQUASH_HOST',
     kind: { type: 'host' },
     default: '127.0.0.1',

@@ -31,7 +31,9 @@ async function answer({ verb, dataDir, runDir, vmm }: Words, launcher: LaunchCli
         await ownerRow(),
         ...vmCapabilities(
           dataDir,
-          vmm === undefined ? undefined : new FirecrackerProgram(dataDir, vmm === '' ? undefined : vmm),
+          vmm === undefined
+            ? { kvm: { state: 'untried' } }
+            : { program: new FirecrackerProgram(dataDir, vmm === '' ? undefined : vmm) },
         ),
       ],
     };

@@ -105,8 +105,9 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
   const info = {
     version,
     started,
-    get host() {
-      return [...capabilities, ownerRow, ...tokenRow, ...vmCapabilities(config.dataDir, program)];
+    host: async () => {
+      const vmm = program === undefined ? { kvm: await driver.kvm() } : { program };
+      return [...capabilities, ownerRow, ...tokenRow, ...vmCapabilities(config.dataDir, vmm)];
     },
     config: [...explained],
   };
@@ -139,6 +140,7 @@ function openDriver(
   const { program, ...rest } = parts;
   return new MicrovmDriver({
     vmm: program === undefined ? qemu : firecracker(program),
+    accelerator: config.vmAccelerator,
     ...config,
     ...rest,
     isEphemeral: config.ephemeralMs !== undefined,

@@ -64,7 +64,8 @@ async function options() {
   const guest = join(folder, 'guest.squashfs');
   await packModule(guest, { 'guest/guest': await readFile(await smallTool('guest')) });
   return {
-    env: { SQUASH_BACKEND: 'vm', SQUASH_EGRESS_ALLOW_CIDRS: '127.0.0.1/32' },
+    // On KVM the VMM has its device.
+    env: { SQUASH_BACKEND: 'vm', SQUASH_VM_ACCEL: 'tcg', SQUASH_EGRESS_ALLOW_CIDRS: '127.0.0.1/32' },
     modules: { '900-vmm': taken, '060-guest': guest },
   };
 }

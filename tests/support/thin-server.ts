@@ -74,7 +74,7 @@ export class ThinServer implements AsyncDisposable {
       egress: thinEgress,
       webhooks: thinWebhooks,
       groups: thinGroups,
-      info: { version: '0.0.0', started: '2026-01-01T00:00:00.000Z', host: [], config: [] },
+      info: { version: '0.0.0', started: '2026-01-01T00:00:00.000Z', host: async () => [], config: [] },
     });
     return new ThinServer(directory, { service, audit }, lines);
   }

@@ -18,13 +18,15 @@ function told(caller: Caller, problems: readonly Problem[]): readonly Problem[] 
 }
 
 /** What does not change while the daemon runs. */
-export type ConstantInfo = Omit<DaemonInfo, 'problems' | 'room'>;
+export type ConstantInfo = Omit<DaemonInfo, 'host' | 'problems' | 'room'>;
 
 export interface DaemonParts extends MetricSources {
   /** Of engine and audit, now. */
   readonly problems: () => readonly Problem[];
   /** Secrets are masked by whoever made it. */
   readonly info: () => ConstantInfo;
+  /** What the host offers, tried where that takes a moment. */
+  readonly host: () => Promise<DaemonInfo['host']>;
 }
 
 const description = new URL('../../../contract/openapi.json', import.meta.url);
@@ -47,8 +49,8 @@ export function daemonHandlers(engine: Engine, parts: DaemonParts): HandlersOf<t
         ...(problems.length > 0 && { problems }),
       });
     },
-    'daemon.info': ({ caller }) => {
-      const info = parts.info();
+    'daemon.info': async ({ caller }) => {
+      const info = { ...parts.info(), host: await parts.host() };
       // The configuration is the operator's.
       const config = caller.owner === null ? info.config : [];
       return json({ ...info, config, problems: told(caller, parts.problems()), room: engine.room() });

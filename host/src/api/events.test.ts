@@ -50,6 +50,7 @@ function scene(file: TestStore): Scene {
       counters,
       temporaryDir: tmpdir(),
       info: () => assert.fail('not asked'),
+      host: () => assert.fail('not asked'),
       egress: thinEgress,
       webhooks: thinWebhooks,
       groups: thinGroups,

@@ -9,7 +9,7 @@ import type { SocketHandlers } from '../http/sockets.ts';
 import { type AuditParts, auditHandlers } from './audit.ts';
 import { approvalHandlers } from './approvals.ts';
 import { contextHandlers } from './contexts.ts';
-import { type ConstantInfo, daemonHandlers } from './daemon.ts';
+import { type ConstantInfo, daemonHandlers, type DaemonParts } from './daemon.ts';
 import type { DecisionLog } from './decisions.ts';
 import type { EgressStatistics } from './egress-metrics.ts';
 import { eventHandlers } from './events.ts';
@@ -44,6 +44,7 @@ export interface HandlerOptions {
   readonly counters: HttpCounters;
   readonly temporaryDir: string;
   readonly info: () => ConstantInfo;
+  readonly host: DaemonParts['host'];
   readonly egress: EgressParts;
   readonly audit: AuditParts;
   readonly tickets: Tickets;
@@ -91,6 +92,7 @@ export function handlers(options: HandlerOptions): Handlers {
     ...daemonHandlers(engine, {
       counters,
       info,
+      host: options.host,
       egress: egress.log,
       audit,
       problems: () => [...engine.problems(), ...audit.problems()],

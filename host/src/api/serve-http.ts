@@ -48,7 +48,9 @@ export interface HttpConfig {
 }
 
 /** Facts that only the composition root knows; the rest of `daemon.info` is known here. */
-type DaemonFacts = Pick<DaemonInfo, 'version' | 'started' | 'host' | 'config'>;
+type DaemonFacts = Pick<DaemonInfo, 'version' | 'started' | 'config'> & {
+  readonly host: () => Promise<DaemonInfo['host']>;
+};
 
 export interface HttpOptions {
   readonly engine: Engine;
@@ -184,6 +186,7 @@ function assemble(options: HttpOptions, tokens: PreviewTokens) {
       counters,
       temporaryDir: join(config.dataDir, 'tmp'),
       info: () => daemonInfo(options, bound.listen),
+      host: options.info.host,
       egress,
       audit,
       tickets,
@@ -267,7 +270,6 @@ function daemonInfo({ config, info, gateway }: HttpOptions, listen: DaemonInfo['
     listen,
     ssh: gateway?.info ?? null,
     auth: config.authToken !== undefined,
-    host: info.host,
     config: info.config,
   };
 }

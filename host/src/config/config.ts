@@ -14,6 +14,8 @@ export interface Config {
   readonly backend: Backend;
   /** The VMM of all microVMs; undefined: QEMU. Without a path there is none to be had. */
   readonly firecracker: { readonly path: string | undefined } | undefined;
+  /** Of VMs in QEMU. */
+  readonly vmAccelerator: 'auto' | 'kvm' | 'tcg';
   readonly listen: ListenConfig;
   readonly authToken: Secret | undefined;
   /** Lower case, without port; `*.name` for all subdomains. */

@@ -83,6 +83,7 @@ test('loadConfig() has the documented defaults', async () => {
     },
     requiresLimits: false,
     firecracker: undefined,
+    vmAccelerator: 'auto',
     offersHostRoot: false,
     hostPorts: 'off',
     idleExitMs: 0,

@@ -226,6 +226,7 @@ function assemble(
     runDir: run === '' ? join(dataDir, 'run') : resolve(cwd, run),
     backend: text('SQUASH_BACKEND') === 'chroot' ? 'chroot' : 'vm',
     firecracker: firecrackerOf(text, cwd),
+    vmAccelerator: choice<Config['vmAccelerator']>('SQUASH_VM_ACCEL'),
     listen: {
       host: text('SQUASH_HOST'),
       port: values.get('SQUASH_PORT') === 'off' ? undefined : number('SQUASH_PORT'),

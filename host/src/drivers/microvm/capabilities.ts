@@ -10,26 +10,53 @@ import type { Capability } from '@squash/contract/capability';
 import { vmModule } from '@squash/contract/ids';
 import { manifestSuffix } from '@squash/contract/manifest-suffix';
 import { type ModuleManifest, moduleManifestSchema } from '@squash/contract/module-manifest';
+import type { KvmFinding } from './acceleration.ts';
 import type { FirecrackerProgram } from './firecracker-program.ts';
 
-/** @param program undefined: QEMU */
-export function vmCapabilities(
-  dataDir: string,
-  program: FirecrackerProgram | undefined,
-): readonly Capability[] {
-  return [moduleRow(join(dataDir, 'modules', `${vmModule}.squashfs`)), vmmRow(program), kvmRow(program)];
+/** What KVM is to QEMU; of Firecracker nothing is tried. */
+export type VmmFound = { readonly program: FirecrackerProgram } | { readonly kvm: KvmFinding };
+
+export function vmCapabilities(dataDir: string, found: VmmFound): readonly Capability[] {
+  const module = moduleRow(join(dataDir, 'modules', `${vmModule}.squashfs`));
+  return 'program' in found
+    ? [
+        module,
+        firecrackerRow(found.program),
+        openRow('Firecracker needs it; whether a guest starts on it is not probed'),
+      ]
+    : [module, qemuRow(found.kvm), kvmRow(found.kvm)];
 }
 
-function vmmRow(program: FirecrackerProgram | undefined): Capability {
+function qemuRow(kvm: KvmFinding): Capability {
+  const [state, choice] = qemuChoice(kvm);
+  return {
+    name: 'vmm',
+    required: false,
+    weaker: null,
+    state,
+    found: 'SQUASH_FIRECRACKER names no program',
+    choice,
+    remedy: state === 'ok' ? null : 'SQUASH_VM_ACCEL=auto',
+  };
+}
+
+function qemuChoice(kvm: KvmFinding): readonly [Capability['state'], string] {
+  switch (kvm.state) {
+    case 'used':
+      return ['ok', 'virtual machines run in QEMU, on KVM'];
+    case 'off':
+      return ['ok', 'virtual machines run in QEMU, emulated: SQUASH_VM_ACCEL is "tcg"'];
+    case 'untried':
+      return ['ok', 'virtual machines run in QEMU; a daemon that has the module tries whether on KVM'];
+    case 'fails':
+      return kvm.isNeeded
+        ? ['missing', `no virtual machines: SQUASH_VM_ACCEL is "kvm", and there is none (${kvm.why})`]
+        : ['ok', `virtual machines run in QEMU, emulated: no guest runs on KVM (${kvm.why})`];
+  }
+}
+
+function firecrackerRow(program: FirecrackerProgram): Capability {
   const row = { name: 'vmm', required: false, weaker: null } as const;
-  if (program === undefined)
-    return {
-      ...row,
-      state: 'ok',
-      found: 'SQUASH_FIRECRACKER names no program',
-      choice: 'virtual machines run in QEMU, emulated',
-      remedy: null,
-    };
   try {
     return {
       ...row,
@@ -80,13 +107,37 @@ function manifestOf(squashfs: string): ModuleManifest | undefined {
   }
 }
 
-/** One that opens may start no guest all the same, as in some machines of clouds: nothing has been tried. */
-function kvmRow(program: FirecrackerProgram | undefined): Capability {
+function kvmRow(kvm: KvmFinding): Capability {
   const row = { name: 'kvm', required: false, weaker: null } as const;
-  const choice =
-    program === undefined
-      ? 'not used yet: virtual machines are emulated, which is many times slower'
-      : 'Firecracker needs it; whether a guest starts on it is not probed';
+  const slow = 'virtual machines are emulated, which is many times slower';
+  switch (kvm.state) {
+    case 'used':
+      return { ...row, state: 'ok', found: 'a guest has answered on it', choice: 'used', remedy: null };
+    case 'off':
+      return openRow(`not used: ${slow}`);
+    case 'untried':
+      return openRow('used where a guest has answered on it');
+    case 'fails':
+      return {
+        ...row,
+        state: 'missing',
+        found: kvm.why,
+        choice: kvm.isNeeded ? 'no virtual machines' : `not used: ${slow}`,
+        remedy: remedyOf(kvm.why),
+      };
+  }
+}
+
+/** Of the two things that can be mended on this machine itself. */
+function remedyOf(why: string): string | null {
+  if (why.includes('Permission denied'))
+    return 'echo \'KERNEL=="kvm", MODE="0666"\' | sudo tee /etc/udev/rules.d/65-kvm.rules && sudo udevadm trigger /dev/kvm';
+  return existsSync('/dev/kvm') ? null : 'sudo modprobe -a kvm_intel kvm_amd';
+}
+
+/** One that opens may start no guest all the same, as in some machines of clouds. */
+function openRow(choice: string): Capability {
+  const row = { name: 'kvm', required: false, weaker: null } as const;
   try {
     closeSync(openSync('/dev/kvm', constants.O_RDWR));
     return { ...row, state: 'ok', found: '/dev/kvm can be opened', choice, remedy: null };

@@ -42,6 +42,7 @@ after(async () => {
 
 function plan(changes: Partial<VmPlan> = {}): VmPlan {
   return {
+    accelerator: 'kvm',
     kernel: join(directory, 'vmlinux'),
     initrd: join(directory, 'initrd'),
     lowers: [join(directory, 'l0')],

@@ -11,14 +11,13 @@ import { FirecrackerApi, type ApiRequest } from './firecracker-api.ts';
 import type { FirecrackerProgram } from './firecracker-program.ts';
 import { guestWords, makeUpper } from './guest-boot.ts';
 import type { VmmStart } from './vmm-channel.ts';
-import type { Vmm, VmPlan } from './vmm.ts';
+import { processorsOf, type Vmm, type VmPlan } from './vmm.ts';
 
 /** New at each start: Firecracker refuses a name that is there. */
 const sockets = { guest: '/dev/shm/v.sock', control: '/dev/shm/firecracker.sock' };
 const bytesPerMib = 1_048_576;
 /** Of the command line on x86. */
 const bootBytesMax = 2048;
-const vcpusMax = 32;
 /** 1.16.0 breaks vsock after a restore, and what is older has no fixes any more. */
 const oldest = [1, 16, 1] as const;
 
@@ -27,11 +26,11 @@ const network = { device: 'tap0', address: '198.18.0.3/24', gateway: '198.18.0.1
 
 export function firecracker(program: FirecrackerProgram): Vmm {
   return {
-    can: { files: false },
+    can: { files: false, emulation: false },
     // Of its 17 places, besides: upper, vsock, network, random numbers, and one that is free.
     disksMax: 12,
     // It takes some MiB itself; the rest is page tables and buffers of a guest that does its worst.
-    overheadBytes: 128 * bytesPerMib,
+    overheadBytes: () => 128 * bytesPerMib,
     check: () => void program.check(),
     program: async () => await program.tree(),
     devices: ({ hasNetwork }) => [
@@ -87,7 +86,7 @@ export function bootRequests(plan: VmPlan): readonly ApiRequest[] {
     });
   return [
     put('/machine-config', {
-      vcpu_count: Math.min(vcpusMax, Math.max(1, Math.ceil(plan.cpuMilli / 1000))),
+      vcpu_count: processorsOf(plan),
       mem_size_mib: Math.floor(plan.memoryBytes / bytesPerMib),
     }),
     put('/boot-source', {

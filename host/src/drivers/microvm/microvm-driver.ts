@@ -38,12 +38,14 @@ import {
   relativeTo,
 } from '../namespace/namespace-driver.ts';
 import { type GuestUpperOptions, packGuestUpper, unpackGuestUpper } from './guest-upper.ts';
+import { Acceleration, type AccelerationOptions, type KvmFinding } from './acceleration.ts';
+import { isProbe, probeGuest, type ProbeHost } from './kvm-probe.ts';
 import { LayerImages } from './layer-images.ts';
 import { StartTurns } from './start-turns.ts';
 import { templateKind, Templates } from './templates.ts';
 import { renewVm, saveVm, type ToVmm, waitsToBeCopied, wakeVm } from './vm-copy.ts';
 import { type VmFiles, VmModule } from './vm-module.ts';
-import { type MachineCopies, sharedDir, type Vmm, type VmPlan } from './vmm.ts';
+import { type Accelerator, type MachineCopies, sharedDir, type Vmm, type VmPlan } from './vmm.ts';
 import {
   ConsoleTail,
   startVmm,
@@ -91,6 +93,7 @@ interface BegunVm {
 
 export interface MicrovmDriverOptions extends NamespaceDriverOptions {
   readonly vmm: Vmm;
+  readonly accelerator: AccelerationOptions['wanted'];
   readonly isEphemeral: boolean;
 }
 
@@ -100,6 +103,7 @@ export class MicrovmDriver extends NamespaceDriver {
   readonly #module: VmModule;
   readonly #images: LayerImages;
   readonly #templates: Templates;
+  readonly #acceleration: Acceleration;
   readonly #turns = new StartTurns();
   readonly #hasNetwork: boolean;
   readonly #isEphemeral: boolean;
@@ -112,7 +116,7 @@ export class MicrovmDriver extends NamespaceDriver {
     super(options);
     this.#vmm = options.vmm;
     this.#isEphemeral = options.isEphemeral;
-    const { dataDir, launcher } = options;
+    const { dataDir, launcher, vmm } = options;
     const hasRoom = (): boolean => {
       const { availableBytes, markBytes } = this.room().disk;
       return availableBytes > markBytes;
@@ -130,6 +134,16 @@ export class MicrovmDriver extends NamespaceDriver {
       disksMax: options.vmm.disksMax,
     });
     this.#templates = new Templates(dataDir);
+    const host: ProbeHost = {
+      launcher,
+      upperKind: this.upperKindFor('vm'),
+      connect: (running, signal) => super.connect(running, signal),
+    };
+    this.#acceleration = new Acceleration({
+      wanted: options.accelerator,
+      device: '/dev/kvm',
+      probe: (module, signal) => probeGuest(host, { vmm, module, accelerator: 'kvm' }, signal),
+    });
     this.#hasNetwork = hasNetwork(options.capabilities);
   }
 
@@ -155,13 +169,30 @@ export class MicrovmDriver extends NamespaceDriver {
 
   override async start(spec: StartSpec, signal?: AbortSignal): Promise<RunningSandbox> {
     if (spec.backend !== 'vm') return await super.start(spec, signal);
-    // Its module stays from now on: one that is new may come to be used meanwhile.
+    return await this.#holding(() => this.#start(spec, signal));
+  }
+
+  /** Tries KVM where that was not done yet, and tells what is known of it in a moment. */
+  async kvm(): Promise<KvmFinding> {
+    if (this.#isEphemeral) return { state: 'untried' };
+    return await this.#acceleration.finding((work) =>
+      this.#holding(async () => await work(await this.#module.files())),
+    );
+  }
+
+  /** The module stays meanwhile: one that is new may come to be used. */
+  async #holding<T>(work: () => Promise<T>): Promise<T> {
     this.#starting += 1;
     try {
-      return await this.#start(spec, signal);
+      return await work();
     } finally {
       this.#starting -= 1;
     }
+  }
+
+  /** Whose VMM runs guests on nothing but KVM: there it says itself what is wrong. */
+  async #accelerator(module: VmFiles): Promise<Accelerator> {
+    return this.#vmm.can.emulation ? await this.#acceleration.of(module) : 'kvm';
   }
 
   async #start(spec: StartSpec, signal: AbortSignal | undefined): Promise<RunningSandbox> {
@@ -172,10 +203,17 @@ export class MicrovmDriver extends NamespaceDriver {
       this.#vmm.program?.(),
     ]);
     const drives = images.map((source, at) => image(source, `/drives/l${at}`));
-    const vm = { spec, module, program, drives, plan: this.#plan(spec, drives), signal };
-    const running = (await this.#startCopy(vm)) ?? (await this.#turns.take(() => this.#boot(vm), signal));
+    const plan = this.#plan(spec, drives, await this.#accelerator(module));
+    signal?.throwIfAborted();
+    const vm = { spec, module, program, drives, plan, signal };
+    const running = (await this.#startCopy(vm)) ?? (await this.#inTurn(vm, () => this.#boot(vm)));
     this.#vms.set(spec.id, running);
     return running;
+  }
+
+  /** The processor's own guests wait for nobody. */
+  async #inTurn<T>({ plan, signal }: PlannedVm, work: () => Promise<T>): Promise<T> {
+    return plan.accelerator === 'tcg' ? await this.#turns.take(work, signal) : await work();
   }
 
   async #boot(vm: PlannedVm): Promise<RunningSandbox> {
@@ -196,7 +234,7 @@ export class MicrovmDriver extends NamespaceDriver {
     const sizes = drives.map(({ source }) => statSync(join(this.#options.dataDir, source)).size);
     const still = copies.still(plan, sizes);
     const make = (path: string): Promise<void> =>
-      this.#turns.take(() => this.#makeTemplate(vm, copies, { still, path }), signal);
+      this.#inTurn(vm, () => this.#makeTemplate(vm, copies, { still, path }));
     const kind = templateKind(module, still);
     const template = await this.#templates.get(kind, this.#isNew(spec) ? make : undefined, signal);
     signal?.throwIfAborted();
@@ -246,7 +284,7 @@ export class MicrovmDriver extends NamespaceDriver {
   ): Promise<RunningSandbox> {
     const mounts = spec.mounts.map((mount, at) => launchMount({ ...mount, path: `${sharedDir}/${at}` }));
     const running = await this.startAs(
-      { ...spec, limits: this.#vmmLimits(spec.limits) },
+      { ...spec, limits: this.#vmmLimits(spec.limits, plan.accelerator) },
       {
         vmm: true,
         lowers: [...(program === undefined ? [] : [program]), module.root],
@@ -296,12 +334,12 @@ export class MicrovmDriver extends NamespaceDriver {
 
   override async list(): Promise<readonly RunningSandbox[]> {
     const running = await super.list();
-    for (const each of running) if (each.backend === 'vm') this.#vms.set(each.id, each);
+    for (const each of running) if (each.backend === 'vm' && !isProbe(each)) this.#vms.set(each.id, each);
     return running;
   }
 
   override async limit(id: SandboxId, limits: SandboxLimits): Promise<void> {
-    await super.limit(id, this.#vms.has(id) ? this.#vmmLimits(limits) : limits);
+    await super.limit(id, this.#vms.has(id) ? this.#vmmLimits(limits, 'tcg') : limits);
   }
 
   /** A guest gets what its row says when it starts. */
@@ -356,6 +394,11 @@ export class MicrovmDriver extends NamespaceDriver {
     return { all: images.all + all, swept: images.swept + swept, bytes: images.bytes + bytes };
   }
 
+  override async [Symbol.asyncDispose](): Promise<void> {
+    await this.#acceleration[Symbol.asyncDispose]();
+    await super[Symbol.asyncDispose]();
+  }
+
   /** One that stands still goes on for this: the guest's own PID 1 holds its commands while it reads. */
   async #awake<T>(id: SandboxId, work: () => Promise<T>): Promise<T> {
     const isStill = this.#still.has(id);
@@ -367,9 +410,10 @@ export class MicrovmDriver extends NamespaceDriver {
     }
   }
 
-  #plan(spec: StartSpec, drives: readonly LaunchMount[]): VmPlan {
+  #plan(spec: StartSpec, drives: readonly LaunchMount[], accelerator: Accelerator): VmPlan {
     const { limits } = spec;
     return {
+      accelerator,
       kernel: '/boot/vmlinux',
       initrd: '/drives/initrd',
       lowers: drives.map(({ target }) => target),
@@ -418,11 +462,11 @@ export class MicrovmDriver extends NamespaceDriver {
   }
 
   /** Of the group that the VMM is in: the guest's memory is a part of it. */
-  #vmmLimits(limits: SandboxLimits): SandboxLimits {
+  #vmmLimits(limits: SandboxLimits, accelerator: Accelerator): SandboxLimits {
     const memoryBytesMax = Math.max(guestMemoryBytesMin, limits.memoryBytesMax);
     return {
       ...limits,
-      memoryBytesMax: memoryBytesMax + this.#vmm.overheadBytes,
+      memoryBytesMax: memoryBytesMax + this.#vmm.overheadBytes(accelerator),
       // Also the guest's memory is a file by whose size a process can be held.
       upperBytesMax: Math.max(limits.upperBytesMax, memoryBytesMax) + upperSlackBytes,
     };

@@ -1,8 +1,14 @@
-/** QEMU's `microvm` machine as the commands that squash-vmm runs. */
+/**
+ * QEMU's `microvm` machine as the commands that squash-vmm runs.
+ *
+ * On KVM it has the host's own processors, else QEMU emulates one. What is said of KVM here was read in the documents of QEMU and Linux, and
+ * is yet to be run on one that starts guests.
+ */
+import { availableParallelism, cpus } from 'node:os';
 import { guestWords, makeUpper } from './guest-boot.ts';
 import { saveMachine, wakeMachine } from './qemu-copies.ts';
 import { withoutEmptyPages } from './qemu-stream.ts';
-import { sharedDir, type Vmm, type VmPlan } from './vmm.ts';
+import { type Accelerator, processorsOf, sharedDir, type Vmm, type VmPlan } from './vmm.ts';
 import type { VmmCommand, VmmStart } from './vmm-channel.ts';
 
 /** New at each start: what lies there is the VMM's alone and goes with it. */
@@ -26,28 +32,32 @@ const vsockOptions = [
   ['device', `vhost-user-vsock-pci,chardev=vsock,bus=${vsockBus},id=vsock0`],
 ] as const;
 
-const kernelWords = [
-  'console=ttyS0',
-  'quiet',
-  'reboot=t',
-  'panic=-1',
-  'pcie_ports=native',
+const kernelWords = ['console=ttyS0', 'quiet', 'reboot=t', 'panic=-1', 'pcie_ports=native'];
+const wordsOf: Readonly<Record<Accelerator, readonly string[]>> = {
+  // It has the clock of KVM.
+  kvm: kernelWords,
   // Under emulation the kernel finds no clock to measure by.
-  'tsc=reliable',
-  'tsc_early_khz={tsc_khz}',
-  'no_timer_check',
-];
-const copiedOption = ['append', [...kernelWords, 'squash.copied=1'].join(' ')] as const;
+  tcg: [...kernelWords, 'tsc=reliable', 'tsc_early_khz={tsc_khz}', 'no_timer_check'],
+};
+
+function copiedOption({ accelerator }: VmPlan): Option {
+  return ['append', [...wordsOf[accelerator], 'squash.copied=1'].join(' ')];
+}
 
 export const qemu: Vmm = {
-  can: { files: true },
+  can: { files: true, emulation: true },
   /** Of its 24 places, besides: an upper, a network, and what may come. */
   disksMax: 16,
-  /** The emulator, its translated code, page tables, the vsock device. */
-  overheadBytes: (128 + 2 * translatedMib) * bytesPerMib,
+  /** QEMU, page tables, the vsock device, translated code. */
+  overheadBytes: (accelerator) => (128 + (accelerator === 'tcg' ? 2 * translatedMib : 0)) * bytesPerMib,
+  devices: ({ accelerator }) => (accelerator === 'kvm' ? ['kvm'] : []),
   start(plan) {
     const files = plan.mounts.length === 0 ? [] : [fileServer()];
-    const words = [...kernelWords, `squash.time=${plan.unixSeconds}`, ...guestWords(plan, network)];
+    const words = [
+      ...wordsOf[plan.accelerator],
+      `squash.time=${plan.unixSeconds}`,
+      ...guestWords(plan, network),
+    ];
     const own: readonly Option[] = [['append', words.join(' ')], ...vsockOptions, ...fileOptions(plan)];
     return started(makeUpper(plan), vsockDevice(), ...files, machine(plan, [...diskOptions(plan), ...own]));
   },
@@ -55,10 +65,10 @@ export const qemu: Vmm = {
     still(plan, lowerBytes) {
       const sizes = [...lowerBytes, plan.upper.bytes];
       const empty = (at: number): string => `driver=null-co,read-zeroes=on,size=${sizes[at]}`;
-      return started(machine(plan, [...diskOptions(plan, empty), copiedOption]));
+      return started(machine(plan, [...diskOptions(plan, empty), copiedOption(plan)]));
     },
     copy(plan, memory) {
-      const own: readonly Option[] = [copiedOption, ['incoming', `file:${memory}`]];
+      const own: readonly Option[] = [copiedOption(plan), ['incoming', `file:${memory}`]];
       return started(makeUpper(plan), vsockDevice(), machine(plan, [...diskOptions(plan), ...own]));
     },
     words: (plan) => guestWords(plan, network).join(' '),
@@ -115,11 +125,7 @@ function machine(plan: VmPlan, own: readonly Option[]): VmmCommand {
   const mib = Math.floor(plan.memoryBytes / bytesPerMib);
   const options: readonly Option[] = [
     ['M', 'microvm,pcie=on,memory-backend=mem0,rtc=on'],
-    // Emulated processors take turns on one thread: with a thread for each, code that one writes while another runs it is not
-    // always seen (Node ended with "Check failed"). So a second one would make nothing faster.
-    ['accel', `tcg,thread=single,tb-size=${translatedMib}`],
-    ['cpu', 'max'],
-    ['smp', '1'],
+    ...processorOptions(plan),
     ['m', `${mib}M`],
     ['display', 'none'],
     ['sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
@@ -145,6 +151,23 @@ function machine(plan: VmPlan, own: readonly Option[]): VmmCommand {
   const flags = ['-nodefaults', '-no-user-config', '-no-reboot'];
   const words = options.flatMap(([name, value]) => [`-${name}`, value]);
   return { how: 'stay', argv: ['/usr/bin/qemu-system-x86_64', ...flags, ...words] };
+}
+
+function processorOptions(plan: VmPlan): readonly Option[] {
+  if (plan.accelerator === 'kvm')
+    return [
+      ['accel', 'kvm'],
+      // QEMU 7.2 ended on an AMD processor that was asked for this register.
+      ['cpu', cpus()[0]?.model.includes('AMD') === true ? 'host,arch-capabilities=off' : 'host'],
+      ['smp', String(Math.min(processorsOf(plan), availableParallelism()))],
+    ];
+  // Emulated processors take turns on one thread: with a thread for each, code that one writes while another runs it is not
+  // always seen (Node ended with "Check failed"). So a second one would make nothing faster.
+  return [
+    ['accel', `tcg,thread=single,tb-size=${translatedMib}`],
+    ['cpu', 'max'],
+    ['smp', '1'],
+  ];
 }
 
 /** The lowers, topmost first, and the upper. */

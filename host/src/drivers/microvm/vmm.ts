@@ -3,8 +3,12 @@ import type { Duplex } from 'node:stream';
 import type { LaunchStart } from '../../launch/launch-fields.ts';
 import type { VmmStart } from './vmm-channel.ts';
 
+/** What carries a guest's code out: the processor, or an emulator of one (QEMU's name of it). */
+export type Accelerator = 'kvm' | 'tcg';
+
 /** A machine, in the VMM's own terms: paths are those of its root. */
 export interface VmPlan {
+  readonly accelerator: Accelerator;
   readonly kernel: string;
   readonly initrd: string;
   /** Topmost first. */
@@ -23,6 +27,13 @@ export interface VmPlan {
   readonly unixSeconds: number;
 }
 
+const processorsMax = 32;
+
+/** As many as its share of them, rounded up. */
+export function processorsOf({ cpuMilli }: VmPlan): number {
+  return Math.min(processorsMax, Math.max(1, Math.ceil(cpuMilli / 1000)));
+}
+
 /** In the VMM's root: the module has it. */
 export const sharedDir = '/mounts';
 
@@ -30,11 +41,13 @@ export interface Vmm {
   readonly can: {
     /** Volumes and directories of the host in the guest. */
     readonly files: boolean;
+    /** A guest without KVM. */
+    readonly emulation: boolean;
   };
   /** How many read-only disks its machine has places for. */
   readonly disksMax: number;
   /** What it takes beside the guest's memory. */
-  readonly overheadBytes: number;
+  overheadBytes(accelerator: Accelerator): number;
   /** Before a sandbox is made. @throws vm_unavailable */
   check?(): void;
   /** Of its own, over the module's root: a tree relative to the data directory. @throws vm_unavailable, disk_full */
