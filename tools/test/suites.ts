@@ -2,7 +2,7 @@
  * The suites of `squash test`: which files belong to each, how many run at once, how long one may take.
  *
  * What loads the machine (fork bombs, floods) runs one file at a time: its neighbours would fail for
- * want of CPU, not for a fault. The others wait for a quarter of their time: one more than there are processors.
+ * want of CPU, not for a fault. Most of the others wait for a part of their time: one more than there are processors.
  */
 import { globSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -44,7 +44,7 @@ export const suites: readonly Suite[] = [
     // The same two hundred programs on each executor, sampled on most. One that starts a process for each takes a minute.
     name: 'codemode',
     patterns: ['codemode/src/suite/*.test.ts'],
-    filesAtOnce: processors + 1,
+    filesAtOnce: processors,
     first: /\/(?:vm2|container)\./,
     fileMsMax: 8 * minute,
     fileMsMaxLong: 60 * minute,
