@@ -31,6 +31,7 @@ import { srtCommands } from './command-table-srt.ts';
 import { sshCommands } from './command-table-ssh.ts';
 import { createFlags, imageFlag, sandboxCommands } from './command-table-sandbox.ts';
 import { groupCommands } from './command-table-groups.ts';
+import { scheduleCommands } from './command-table-schedules.ts';
 import { volumeCommands } from './command-table-volumes.ts';
 import { inOtherNumberOf, listOf } from './other-names.ts';
 import { isLayerList } from './run-words.ts';
@@ -235,6 +236,7 @@ export const commandTable: readonly CommandSpec[] = [
   ...bucketCommands,
   ...volumeCommands,
   ...groupCommands,
+  ...scheduleCommands,
   ...networkCommands,
   ...portCommands,
   ...accessCommands,

@@ -21,6 +21,7 @@ export type WordKind =
   | 'tier'
   | 'group'
   | 'chat'
+  | 'schedule'
   | 'preset'
   | 'key'
   | 'sshKey'

@@ -1,4 +1,5 @@
-/** Where groups, chats and tiers are asked for, and how a list of them is removed. */
+/** Where groups, chats, tiers and schedules are asked for, how a list of them is removed, and how a schedule is paused. */
+import type { Schedule } from '@squash/contract/schedules';
 import { apiPath, type Query } from './client/client.ts';
 import type { Call } from './command.ts';
 import { exitCodes } from './failure.ts';
@@ -22,6 +23,20 @@ export function tiersPath(...more: readonly string[]): string {
 
 export function actionsPath(more: readonly string[] = [], query: Query = {}): string {
   return apiPath(['v1', 'group-actions', ...more], query);
+}
+
+export function schedulesPath(more: readonly string[] = [], query: Query = {}): string {
+  return apiPath(['v1', 'schedules', ...more], query);
+}
+
+export async function pauseSchedule(
+  { client, positionals: [chat = '', name = ''], json }: Call,
+  paused: boolean,
+): Promise<number> {
+  const schedule = await client.patch<Schedule>(schedulesPath([chat, name]), { paused });
+  if (json) printJson(schedule);
+  else printLine(paused ? name : `${name} comes next at ${schedule.next_at ?? ''}`);
+  return exitCodes.ok;
 }
 
 export async function removeAll(

@@ -32,6 +32,7 @@ const hints: Readonly<Record<string, string>> = {
   action_not_found: 'try: squash group held --state done',
   chat_not_found: 'try: squash chat ls',
   group_not_found: 'try: squash group ls',
+  schedule_not_found: 'try: squash schedule ls',
   tier_forbids: 'squash tier ls shows what each allows',
   tier_not_found: 'try: squash tier ls',
   webhook_not_found: 'try: squash webhook ls',

@@ -1,6 +1,14 @@
 /** Actions: what agents ask for over their channel, and what became of it. */
 import { z } from 'zod';
 import { chatCreateSchema, chatNameSchema, groupNameSchema, messageTextSchema } from './groups.ts';
+import {
+  hasOneTiming,
+  hasZoneOfCron,
+  oneTiming,
+  scheduleNameSchema,
+  scheduleShape,
+  zoneOfCron,
+} from './schedules.ts';
 import { tierNameSchema } from './tiers.ts';
 import { boundedText } from './tolerant.ts';
 
@@ -8,6 +16,7 @@ const idSchema = boundedText('id', 128).refine((text) => text !== '', { error: '
 
 /** The agent's own name for what it asks for: asked for again, it is answered and not done again. */
 const id = { id: idSchema };
+const ofSchedule = { chat: chatNameSchema, name: scheduleNameSchema };
 export const actionRequestSchema = z.discriminatedUnion('action', [
   z.strictObject({ ...id, action: z.literal('message.send'), chat: chatNameSchema, text: messageTextSchema }),
   z.strictObject({ ...id, action: z.literal('run.start'), chat: chatNameSchema, text: messageTextSchema }),
@@ -20,9 +29,25 @@ export const actionRequestSchema = z.discriminatedUnion('action', [
     group: groupNameSchema,
     trigger: chatCreateSchema.shape.trigger,
   }),
+  z
+    .strictObject({ ...id, action: z.literal('schedule.create'), ...scheduleShape })
+    .refine(hasOneTiming, oneTiming)
+    .refine(hasZoneOfCron, zoneOfCron),
+  z.strictObject({ ...id, action: z.literal('schedule.pause'), ...ofSchedule }),
+  z.strictObject({ ...id, action: z.literal('schedule.resume'), ...ofSchedule }),
+  z.strictObject({ ...id, action: z.literal('schedule.remove'), ...ofSchedule }),
 ]);
 export type ActionRequest = z.output<typeof actionRequestSchema>;
-export const actionNames = ['message.send', 'run.start', 'group.create', 'chat.create'] as const;
+export const actionNames = [
+  'message.send',
+  'run.start',
+  'group.create',
+  'chat.create',
+  'schedule.create',
+  'schedule.pause',
+  'schedule.resume',
+  'schedule.remove',
+] as const;
 
 export const actionStates = ['done', 'held', 'denied', 'failed'] as const;
 

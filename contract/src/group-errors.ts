@@ -45,7 +45,7 @@ export const groupErrors = {
   group_limit: {
     status: 429,
     retry: 'later',
-    summary: 'There are as many groups, chats, tiers, waiting messages or runs as are kept',
+    summary: 'There are as many groups, chats, tiers, schedules, waiting messages or runs as are kept',
     remedy: 'Remove what is not needed, or try again when runs have ended',
   },
   chat_not_found: {
@@ -59,6 +59,24 @@ export const groupErrors = {
     retry: 'never',
     summary: 'There is a chat of this name',
     remedy: 'Choose another name, or remove that chat first',
+  },
+  schedule_not_found: {
+    status: 404,
+    retry: 'never',
+    summary: 'There is no schedule of this name in the chat',
+    remedy: 'List the schedules: `squash schedule ls`',
+  },
+  schedule_exists: {
+    status: 409,
+    retry: 'never',
+    summary: 'There is a schedule of this name in the chat',
+    remedy: 'Choose another name, or remove that schedule first',
+  },
+  schedule_never: {
+    status: 400,
+    retry: 'never',
+    summary: 'The schedule has no time to come',
+    remedy: 'Give a time that is to come, and a day that its month has',
   },
   action_not_found: {
     status: 404,

@@ -27,6 +27,20 @@ export const groupLimits = {
   attemptsMax: 3,
   /** … and after so long, twice as long each time. */
   retryMs: 1_000,
+  /** Interval of a schedule: below a second nothing waits for a run; a year is a date. */
+  everyS: { least: 1, most: 31_536_000 },
+  /** Of clients of the API, over all chats … */
+  schedulesMax: 1_024,
+  /** … and of the agents of one group; with `schedule_every_s_min` this is how often they have runs begin. */
+  schedulesOfGroupMax: 16,
+  /** Lines of one schedule's history: the oldest go. */
+  scheduleRunsKept: 100,
+  /** A time is missed when nobody has looked for so long, or the next one has come too. */
+  missedAfterMs: 60_000,
+  /** The clock is looked at again so late at most: it may be set, and a machine may sleep. */
+  scheduleLookMs: 15_000,
+  /** A clock that was put back by more than this was wrong before: times of schedules are told anew. */
+  putBackMs: 10_800_000,
   /** Hard end of a run. */
   timeoutS: { least: 1, default: 1_800, most: 86_400 },
   /** What of a run's output is told; a program that prints on is not held up by it. */

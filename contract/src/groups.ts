@@ -30,8 +30,8 @@ const textSchema = boundedText('text', groupLimits.messageBytesMax).refine((text
 export const messageTextSchema = textSchema;
 const senderSchema = boundedText('sender', 256)
   .refine((text) => text !== '', { error: 'must not be empty' })
-  .refine((text) => !text.startsWith('group:'), {
-    error: 'a sender does not begin with "group:": that is how agents are named',
+  .refine((text) => !/^(?:group|schedule):/.test(text), {
+    error: 'a sender does not begin with "group:" or "schedule:": that is how agents and schedules are named',
   });
 
 const timeoutSchema = z.int().min(groupLimits.timeoutS.least).max(groupLimits.timeoutS.most);

@@ -40,6 +40,15 @@ export const tierBodySchema = z.strictObject({
     .array(tierNameSchema)
     .max(groupLimits.tiersMax)
     .describe('the tiers that groups made by agents may have; none: agents make no groups'),
+  schedule: reachSchema
+    .default({ own: 'deny', others: 'deny' })
+    .describe('making schedules in a chat; pausing, resuming and removing those that its agents made there'),
+  schedule_every_s_min: z
+    .int()
+    .min(1)
+    .max(groupLimits.everyS.most)
+    .default(3_600)
+    .describe('the least time between two times of such a schedule, and before one that comes once'),
   reach: destinationsSchema.describe('what its groups’ sandboxes may connect to at most; none: nothing'),
   secrets: secretSubsetSchema.describe('which secrets its groups’ sandboxes may use at most'),
   runs_max: z

@@ -3,9 +3,11 @@ import type { ActionRequest } from '@squash/contract/actions';
 import { groupLimits } from '@squash/contract/group-limits';
 import { groupCreateSchema } from '@squash/contract/groups';
 import type { Intake } from './intake.ts';
+import { leastGapS } from './next-time.ts';
 import type { Asked } from './judge.ts';
 import type { Registry } from './registry.ts';
 import type { GroupRows } from './rows.ts';
+import type { Schedules } from './schedules.ts';
 
 /** Who asks: told by the channel. */
 export interface Actor {
@@ -19,10 +21,17 @@ export interface Means {
   readonly rows: GroupRows;
   readonly registry: Registry;
   readonly intake: Intake;
+  readonly schedules: Schedules;
   readonly nowMs: number;
+  /** A person lets it be done. */
+  readonly isAllowed: boolean;
 }
 
-export function askedBy(actor: Actor, request: ActionRequest, rows: GroupRows): Asked {
+export interface Asking extends Pick<Means, 'rows' | 'schedules'> {
+  readonly askedMs: number;
+}
+
+export function askedBy(actor: Actor, request: ActionRequest, { rows, schedules, askedMs }: Asking): Asked {
   switch (request.action) {
     case 'message.send':
       return { right: 'message', isOwn: isOwn(rows, request.chat, actor) };
@@ -32,6 +41,21 @@ export function askedBy(actor: Actor, request: ActionRequest, rows: GroupRows): 
       return { right: 'create', tier: request.tier };
     case 'chat.create':
       return { right: 'create' };
+    case 'schedule.create':
+      return {
+        right: 'schedule',
+        isOwn: isOwn(rows, request.chat, actor),
+        everyS: leastGapS({ ...request, fromMs: askedMs }, askedMs),
+      };
+    // In its own chat there are others' too: the operator's.
+    case 'schedule.pause':
+    case 'schedule.resume':
+    case 'schedule.remove':
+      return {
+        right: 'schedule',
+        isOwn: isOwn(rows, request.chat, actor) && schedules.isMadeBy(actor.group, request),
+        everyS: null,
+      };
   }
 }
 
@@ -50,7 +74,7 @@ export function bounded({ depth }: Actor, { action }: ActionRequest): string | u
 export function perform(
   actor: Actor,
   request: ActionRequest,
-  { rows, registry, intake, nowMs }: Means,
+  { rows, registry, intake, schedules, nowMs, isAllowed }: Means,
 ): void {
   switch (request.action) {
     case 'message.send':
@@ -69,7 +93,7 @@ export function perform(
       const { chat, text } = request;
       // No sender of a chat system: whoever reads the prompt sees which group it comes from.
       const message = { chat, text, sender: `group:${actor.group}`, depth: actor.depth + 1 };
-      intake.put(message, { verdict: 'starts', reason: 'an agent starts it' }, nowMs);
+      intake.putStarting(message, nowMs);
       return;
     }
     case 'group.create': {
@@ -93,5 +117,19 @@ export function perform(
       registry.createChat({ name, group, trigger, senders: '*', others: 'context' }, { nowMs });
       return;
     }
+    case 'schedule.create': {
+      const { id: _id, action: _action, ...body } = request;
+      schedules.create(body, { nowMs, by: actor.group, isAllowed });
+      return;
+    }
+    case 'schedule.pause':
+      schedules.pause(request.chat, request.name, { by: actor.group });
+      return;
+    case 'schedule.resume':
+      schedules.resume(request.chat, request.name, { nowMs, by: actor.group });
+      return;
+    case 'schedule.remove':
+      schedules.remove(request.chat, request.name);
+      return;
   }
 }

@@ -9,9 +9,10 @@ import { AppError } from '@squash/contract/errors';
 import { groupLimits } from '@squash/contract/group-limits';
 import { type Actor, askedBy, bounded, type Means, perform } from './act-table.ts';
 import { judge, type Verdict } from './judge.ts';
+import { firstTime } from './next-time.ts';
 import type { ActionRow } from './rows.ts';
 
-export interface ActsOptions extends Omit<Means, 'nowMs'> {
+export interface ActsOptions extends Omit<Means, 'nowMs' | 'isAllowed'> {
   readonly nowMs: () => number;
   readonly log: Log;
 }
@@ -30,7 +31,7 @@ export class Acts {
     this.#options = options;
   }
 
-  /** @throws disk_full */
+  /** @throws invalid_request, schedule_never, disk_full */
   ask(actor: Actor, request: ActionRequest): Asking {
     const { rows, log, nowMs } = this.#options;
     const asking = rows.transaction((): Asking => {
@@ -44,8 +45,11 @@ export class Acts {
       if (rows.countOfRun(actor.run) >= groupLimits.actionsOfRunMax)
         return { kind: 'refused', rule: `actions: a run asks for ${groupLimits.actionsOfRunMax} at most` };
       const asked = { group: actor.group, run: actor.run, request, askedMs: nowMs() };
-      const verdict = this.#judged(actor, request);
-      const outcome = this.#outcome(actor, request, verdict);
+      // What can never be is refused before a person is asked.
+      if (request.action === 'schedule.create')
+        firstTime({ ...request, fromMs: asked.askedMs }, asked.askedMs);
+      const verdict = this.#judged(actor, asked);
+      const outcome = this.#outcome(actor, request, { ...verdict, isAllowed: false });
       const number = rows.insertAction({
         ...asked,
         ...outcome,
@@ -111,26 +115,31 @@ export class Acts {
     { decision, reason }: { readonly decision: string; readonly reason: string | null },
   ): ActionRow {
     if (decision === 'deny') return { ...row, state: 'denied', reason };
-    const verdict = this.#judged(actor, row.request);
+    const verdict = this.#judged(actor, row);
     if (verdict.effect === 'deny') return { ...row, state: 'denied', rule: verdict.rule, reason };
-    const outcome = this.#outcome(actor, row.request, { ...verdict, effect: 'allow' });
+    const outcome = this.#outcome(actor, row.request, { effect: 'allow', isAllowed: true });
     return { ...row, ...outcome, reason: outcome.reason ?? reason };
   }
 
-  #judged(actor: Actor, request: ActionRequest): Verdict {
+  #judged(actor: Actor, { request, askedMs }: Pick<ActionRow, 'request' | 'askedMs'>): Verdict {
     const { rows, registry } = this.#options;
     const bound = bounded(actor, request);
     if (bound !== undefined) return { effect: 'deny', rule: bound };
-    const verdict = judge(registry.tierOf(actor.group), askedBy(actor, request, rows));
+    const asked = askedBy(actor, request, { ...this.#options, askedMs });
+    const verdict = judge(registry.tierOf(actor.group), asked);
     if (verdict.effect !== 'hold' || rows.countHeld(actor.group) < groupLimits.heldMax) return verdict;
     return { effect: 'deny', rule: `held: ${groupLimits.heldMax} actions of the group wait already` };
   }
 
-  #outcome(actor: Actor, request: ActionRequest, { effect }: Verdict): Outcome {
+  #outcome(
+    actor: Actor,
+    request: ActionRequest,
+    { effect, isAllowed }: Pick<Verdict, 'effect'> & Pick<Means, 'isAllowed'>,
+  ): Outcome {
     if (effect === 'deny') return { state: 'denied', reason: null };
     if (effect === 'hold') return { state: 'held', reason: null };
     try {
-      perform(actor, request, { ...this.#options, nowMs: this.#options.nowMs() });
+      perform(actor, request, { ...this.#options, nowMs: this.#options.nowMs(), isAllowed });
       return { state: 'done', reason: null };
     } catch (error) {
       // Nothing was written: each action's last step is its only write, or the first that can fail.

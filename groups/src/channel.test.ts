@@ -11,6 +11,7 @@ import { Acts } from './acts.ts';
 import { Channel } from './channel.ts';
 import { Intake } from './intake.ts';
 import { Registry } from './registry.ts';
+import { Schedules } from './schedules.ts';
 import { Views } from './views.ts';
 
 const stack = new AsyncDisposableStack();
@@ -34,12 +35,12 @@ before(() => {
   registry.createGroup({ ...body, timeout_s: 1, output_bytes_max: 1 }, { nowMs: 1, by: null });
   registry.createChat({ name: 'g', group: 'g', trigger: null, senders: '*', others: 'drop' }, { nowMs: 1 });
   const intake = new Intake(rows, registry);
-  const acts = new Acts({ rows, registry, intake, nowMs, log: keptLog('warn').log });
+  const schedules = new Schedules(store.schedules, registry);
+  const acts = new Acts({ rows, registry, intake, schedules, nowMs, log: keptLog('warn').log });
   const actor = { group: 'g', run: 1, depth: 0 };
   open = async () => {
-    const channel = stack.use(
-      new Channel({ actor, acts, views: new Views(rows, registry), changed: () => undefined }),
-    );
+    const views = new Views(rows, registry, schedules);
+    const channel = stack.use(new Channel({ actor, acts, views, changed: () => undefined }));
     const server = createServer((socket) => (channel.isFull ? socket.destroy() : channel.serve(socket)));
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');

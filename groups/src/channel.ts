@@ -109,6 +109,8 @@ export class Channel implements Disposable {
         return { status: 200, body: views.runs(actor, asked.get('group') ?? actor.group) };
       if (route === 'GET messages')
         return { status: 200, body: views.messages(actor, parsed(chatNameSchema, chat), after) };
+      if (route === 'GET schedules')
+        return { status: 200, body: views.schedules(actor, parsed(chatNameSchema, chat)) };
     }
     throw new AppError('not_found', addresses);
   }
@@ -123,7 +125,7 @@ export class Channel implements Disposable {
 }
 
 const addresses =
-  'The channel has POST /actions and GET /actions/ID, /self, /groups, /chats, /runs, /messages';
+  'The channel has POST /actions and GET /actions/ID, /self, /groups, /chats, /runs, /messages, /schedules';
 const statuses = { done: 200, held: 202, denied: 403, failed: 409 } as const;
 
 /** @throws invalid_request */

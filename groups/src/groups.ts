@@ -24,10 +24,14 @@ import { nextTurn } from './queue.ts';
 import { Registry } from './registry.ts';
 import type { ActionFilter, GroupRows, RunRow } from './rows.ts';
 import { Runner } from './runner.ts';
+import type { ScheduleRows } from './schedule-rows.ts';
+import { type ScheduleOperations, Scheduler } from './scheduler.ts';
+import { Schedules } from './schedules.ts';
 import { outOf, runOf, Views } from './views.ts';
 
 export interface GroupsOptions {
   readonly rows: GroupRows;
+  readonly scheduleRows: ScheduleRows;
   readonly sandboxes: RunSandboxes;
   readonly nowMs: () => number;
   readonly log: Log;
@@ -35,6 +39,7 @@ export interface GroupsOptions {
 
 /** The operations, a method each. What is stored throws `disk_full`. */
 export interface Groups {
+  readonly schedules: ScheduleOperations;
   tiers(): readonly Tier[];
   setTier(name: string, body: TierBody): Tier;
   removeTier(name: string): void;
@@ -56,6 +61,7 @@ export interface Groups {
 const clearAgainMs = 5_000;
 
 export class LocalGroups implements Groups, AsyncDisposable {
+  readonly schedules: Scheduler;
   readonly #options: GroupsOptions;
   readonly #rows: GroupRows;
   readonly #registry: Registry;
@@ -69,14 +75,17 @@ export class LocalGroups implements Groups, AsyncDisposable {
   #isLooking = false;
 
   constructor(options: GroupsOptions) {
-    const { rows, nowMs, log } = options;
+    const { rows, scheduleRows, nowMs, log } = options;
     this.#options = options;
     this.#rows = rows;
     const registry = (this.#registry = new Registry(rows));
     const intake = (this.#intake = new Intake(rows, registry));
-    const acts = (this.#acts = new Acts({ rows, registry, intake, nowMs, log }));
-    const changed = (): void => this.#look();
-    this.#runner = new Runner({ ...options, registry, acts, views: new Views(rows, registry), changed });
+    const schedules = new Schedules(scheduleRows, registry);
+    const acts = (this.#acts = new Acts({ rows, registry, intake, schedules, nowMs, log }));
+    const scheduler = { ...options, schedules, registry, intake, changed: (): void => this.#look() };
+    this.schedules = new Scheduler(scheduler);
+    const views = new Views(rows, registry, schedules);
+    this.#runner = new Runner({ ...options, registry, acts, views, changed: () => this.#changed() });
   }
 
   /** Goes on with what an earlier daemon began, or this one could not end. */
@@ -86,7 +95,7 @@ export class LocalGroups implements Groups, AsyncDisposable {
       if (state === 'running') this.#carry(run, () => this.#runner.carry(run, this.#stopping.signal));
       else if (sandbox !== null) this.#carry(run, () => this.#runner.clear(run));
     }
-    this.#look();
+    this.#changed();
   }
 
   tiers(): readonly Tier[] {
@@ -138,7 +147,7 @@ export class LocalGroups implements Groups, AsyncDisposable {
 
   decide(number: number, decision: ActionDecision): Action {
     const action = this.#acts.decide(number, decision);
-    this.#look();
+    this.#changed();
     return action;
   }
 
@@ -171,7 +180,13 @@ export class LocalGroups implements Groups, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping.abort();
     clearTimeout(this.#timer);
+    this.schedules[Symbol.dispose]();
     await Promise.all(this.#carried.values());
+  }
+
+  #changed(): void {
+    this.#look();
+    this.schedules.wake();
   }
 
   /** Once for all that happens in one turn of the event loop. */
@@ -205,7 +220,7 @@ export class LocalGroups implements Groups, AsyncDisposable {
   #start(run: number, nowMs: number): void {
     const row = this.#rows.run(run);
     if (row === undefined) return;
-    if (row.attempt === 1) this.#give(row, nowMs);
+    if (row.attempt === 1 && !row.isIsolated) this.#give(row, nowMs);
     const depth = Math.max(0, ...this.#rows.messagesOf(run).map((message) => message.depth));
     const sandbox = this.#options.sandboxes.newId();
     this.#rows.putRun({ ...row, state: 'running', sandbox, depth, startedMs: row.startedMs ?? nowMs });

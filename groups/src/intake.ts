@@ -2,7 +2,7 @@
 import { groupLimits } from '@squash/contract/group-limits';
 import type { MessageBody, MessageTaken } from '@squash/contract/groups';
 import { full, type Registry } from './registry.ts';
-import type { GroupRows, MessageRow } from './rows.ts';
+import type { GroupRows, MessageRow, RunRow } from './rows.ts';
 import { type Triggered, triggered } from './trigger.ts';
 
 export interface Incoming extends MessageBody {
@@ -26,6 +26,19 @@ export class Intake {
     const known = incoming.id === undefined ? undefined : this.#rows.messageBy(incoming.chat, incoming.id);
     if (known !== undefined) return this.#again(known);
     return this.put(incoming, triggered(body, incoming), nowMs);
+  }
+
+  /** What an agent or a schedule brings: its run has all that waits in the chat. @throws group_limit */
+  putStarting(incoming: Incoming, nowMs: number): number | null {
+    return this.put(incoming, { verdict: 'starts', reason: 'it starts by itself' }, nowMs).run;
+  }
+
+  /** Its run has it and nothing else. @throws group_limit */
+  putAlone({ chat, sender, text, depth }: Incoming, nowMs: number): number {
+    const run = this.#queue(chat, { nowMs, isIsolated: true });
+    const row = { chat, sender, text, isStarting: true, depth, id: null, atMs: nowMs };
+    this.#rows.giveTo(run, [this.#rows.insertMessage(row)]);
+    return run;
   }
 
   /** @throws group_limit */
@@ -53,11 +66,22 @@ export class Intake {
 
   /** The run that waits for its turn in the chat: one is enough for all messages. @throws group_limit */
   startFor(chat: string, nowMs: number): number {
+    return this.#open(chat)?.run ?? this.#queue(chat, { nowMs, isIsolated: false });
+  }
+
+  /** One that is tried again, or is alone with its prompt, has its messages already. */
+  #open(chat: string): RunRow | undefined {
+    return this.#rows
+      .openRuns()
+      .find((run) => run.chat === chat && run.state === 'queued' && run.attempt === 1 && !run.isIsolated);
+  }
+
+  #queue(
+    chat: string,
+    { nowMs, isIsolated }: { readonly nowMs: number; readonly isIsolated: boolean },
+  ): number {
     const { group } = this.#registry.chat(chat).body;
     const waiting = this.#rows.openRuns().filter((run) => run.group === group && run.state === 'queued');
-    // One that is tried again has its messages already.
-    const open = waiting.find((run) => run.chat === chat && run.attempt === 1);
-    if (open !== undefined) return open.run;
     if (waiting.length >= groupLimits.queuedRunsMax)
       throw full(`waiting runs of group "${group}"`, waiting.length);
     return this.#rows.insertRun({
@@ -74,6 +98,7 @@ export class Intake {
       position: 0,
       outputBytes: 0,
       isTruncated: false,
+      isIsolated,
       depth: 0,
       createdMs: nowMs,
       startedMs: null,
@@ -93,7 +118,6 @@ export class Intake {
   #again({ chat, isStarting, number, run }: MessageRow): MessageTaken {
     const reason = 'it came before, with this id';
     if (!isStarting) return { verdict: 'context', reason, message: number, run };
-    const open = this.#rows.openRuns().find((each) => each.chat === chat && each.state === 'queued');
-    return { verdict: 'starts', reason, message: number, run: run ?? open?.run ?? null };
+    return { verdict: 'starts', reason, message: number, run: run ?? this.#open(chat)?.run ?? null };
   }
 }

@@ -9,6 +9,8 @@ import type { Effect, Tier } from '@squash/contract/tiers';
 
 export type Asked =
   | { readonly right: 'message' | 'start' | 'read'; readonly isOwn: boolean }
+  /** `everyS`: the least time between two times of what it makes; null: it makes nothing. */
+  | { readonly right: 'schedule'; readonly isOwn: boolean; readonly everyS: number | null }
   | { readonly right: 'create'; readonly tier?: string };
 
 export interface Verdict {
@@ -18,6 +20,9 @@ export interface Verdict {
 }
 
 export function judge(tier: Tier, asked: Asked): Verdict {
+  const { schedule_every_s_min: least } = tier;
+  if (asked.right === 'schedule' && asked.everyS !== null && asked.everyS < least)
+    return { effect: 'deny', rule: `${tier.name}: schedule_every_s_min = ${least}` };
   if (asked.right !== 'create') {
     const whose = asked.isOwn ? 'own' : 'others';
     const effect = tier[asked.right][whose];

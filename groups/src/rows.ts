@@ -68,6 +68,8 @@ export interface RunRow {
   readonly outputBytes: number;
   readonly isTruncated: boolean;
   readonly depth: number;
+  /** It has its message and no other. */
+  readonly isIsolated: boolean;
   readonly createdMs: number;
   readonly startedMs: number | null;
   readonly finishedMs: number | null;

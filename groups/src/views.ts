@@ -1,4 +1,4 @@
-/** What an agent sees of groups, chats and runs: its own, and others' where its tier says so. */
+/** What an agent sees of groups, chats, runs and schedules: its own, and others' where its tier says so. */
 import { AppError } from '@squash/contract/errors';
 import { groupLimits } from '@squash/contract/group-limits';
 import type { OutMessage, Run } from '@squash/contract/groups';
@@ -7,14 +7,17 @@ import { type Actor, isOwn } from './act-table.ts';
 import { judge } from './judge.ts';
 import type { Registry } from './registry.ts';
 import type { GroupRows, OutRow, RunRow } from './rows.ts';
+import type { Schedules } from './schedules.ts';
 
 export class Views {
   readonly #rows: GroupRows;
   readonly #registry: Registry;
+  readonly #schedules: Schedules;
 
-  constructor(rows: GroupRows, registry: Registry) {
+  constructor(rows: GroupRows, registry: Registry, schedules: Schedules) {
     this.#rows = rows;
     this.#registry = registry;
+    this.#schedules = schedules;
   }
 
   self({ group, run }: Actor): object {
@@ -44,6 +47,13 @@ export class Views {
     this.#registry.chat(chat);
     const from = Number.isSafeInteger(after) && after >= 0 ? after : 0;
     return { items: this.#rows.out(chat, from, groupLimits.pageItemsDefault).map(outOf) };
+  }
+
+  /** @throws forbidden, chat_not_found */
+  schedules(actor: Actor, chat: string): object {
+    this.#check(actor, isOwn(this.#rows, chat, actor));
+    this.#registry.chat(chat);
+    return { items: this.#schedules.list({ chat }) };
   }
 
   #sees({ group }: Actor, own: boolean): boolean {

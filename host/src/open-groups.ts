@@ -37,6 +37,7 @@ const command = { tag: 'squash-group-run' };
 export function openGroups({ engine, store, rules, log }: OpenGroupsOptions): LocalGroups {
   const groups = new LocalGroups({
     rows: store.groups,
+    scheduleRows: store.schedules,
     sandboxes: new EngineSandboxes(engine, rules),
     nowMs: () => systemClock.wallMs(),
     log,

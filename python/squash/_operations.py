@@ -158,5 +158,11 @@ OPERATIONS = {
     "chat.remove": Operation("chat.remove", "DELETE", "/v1/chats/{chat}", (), False, False),
     "chat.message": Operation("chat.message", "POST", "/v1/chats/{chat}/messages", (), True, False),
     "chat.read": Operation("chat.read", "GET", "/v1/chats/{chat}/messages", ("after", "limit"), False, False),
+    "schedule.create": Operation("schedule.create", "POST", "/v1/schedules", (), True, False),
+    "schedule.list": Operation("schedule.list", "GET", "/v1/schedules", ("chat", "group"), False, False),
+    "schedule.get": Operation("schedule.get", "GET", "/v1/schedules/{chat}/{schedule}", (), False, False),
+    "schedule.update": Operation("schedule.update", "PATCH", "/v1/schedules/{chat}/{schedule}", (), True, False),
+    "schedule.remove": Operation("schedule.remove", "DELETE", "/v1/schedules/{chat}/{schedule}", (), False, False),
+    "schedule.runs": Operation("schedule.runs", "GET", "/v1/schedules/{chat}/{schedule}/runs", ("limit",), False, False),
     "daemon.info": Operation("daemon.info", "GET", "/v1/info", (), False, False),
 }

@@ -850,6 +850,11 @@ class TierSetMessage(TypedDict):
     others: Literal["allow", "hold", "deny"]
 
 
+class TierSetSchedule(TypedDict):
+    own: Literal["allow", "hold", "deny"]
+    others: Literal["allow", "hold", "deny"]
+
+
 class _TierSetOptions(TypedDict):
     message: TierSetMessage
     """saying something in a chat"""
@@ -868,6 +873,10 @@ class _TierSetOptions(TypedDict):
 
 
 class TierSetOptions(_TierSetOptions, total=False):
+    schedule: TierSetSchedule
+    """making schedules in a chat; pausing, resuming and removing those that its agents made there"""
+    schedule_every_s_min: int
+    """the least time between two times of such a schedule, and before one that comes once"""
     runs_max: int
     """runs at once, of all its groups"""
 
@@ -940,5 +949,32 @@ class ChatMessageOptions(_ChatMessageOptions, total=False):
 class ChatReadOptions(TypedDict, total=False):
     after: int
     """only later ones"""
+    limit: int
+    """at most so many, default 100"""
+
+
+class ScheduleCreateOptions(TypedDict, total=False):
+    cron: str
+    """`minute hour day month weekday`; one of `cron`, `every_s`, `at`"""
+    time_zone: str
+    """of `cron`, as in the IANA database; default `UTC`"""
+    every_s: int
+    """from when it is made"""
+    at: str
+    """once"""
+    context: Literal["group", "isolated"]
+    """`group`: its run has all that waits in the chat; `isolated`: the prompt alone"""
+    missed: Literal["run_once", "skip"]
+    """what becomes of times that passed while there was no daemon"""
+
+
+class ScheduleListOptions(TypedDict, total=False):
+    chat: str
+    """only of this one"""
+    group: str
+    """only of this one’s chats"""
+
+
+class ScheduleRunsOptions(TypedDict, total=False):
     limit: int
     """at most so many, default 100"""

@@ -1942,6 +1942,17 @@ class TierMessage(Record):
 
 
 @dataclass(frozen=True)
+class TierSchedule(Record):
+    """making schedules in a chat; pausing, resuming and removing those that its agents made there"""
+    own: Literal["allow", "hold", "deny"]
+    others: Literal["allow", "hold", "deny"]
+    _shape: ClassVar[Shape] = {
+        "own": r.text,
+        "others": r.text,
+    }
+
+
+@dataclass(frozen=True)
 class Tier(Record):
     message: TierMessage
     """saying something in a chat"""
@@ -1953,6 +1964,10 @@ class Tier(Record):
     """making groups and chats"""
     create_tiers: list[str]
     """the tiers that groups made by agents may have; none: agents make no groups"""
+    schedule: TierSchedule
+    """making schedules in a chat; pausing, resuming and removing those that its agents made there"""
+    schedule_every_s_min: int
+    """the least time between two times of such a schedule, and before one that comes once"""
     reach: list[str]
     """what its groups’ sandboxes may connect to at most; none: nothing"""
     secrets: Literal["all"] | list[str]
@@ -1967,6 +1982,8 @@ class Tier(Record):
         "read": r.record(TierMessage),
         "create": r.text,
         "create_tiers": r.array(r.text),
+        "schedule": r.record(TierSchedule),
+        "schedule_every_s_min": r.integer,
         "reach": r.array(r.text),
         "secrets": r.either(r.anything, r.array(r.text)),
         "runs_max": r.integer,
@@ -2067,7 +2084,7 @@ class GroupAction(Record):
     number: int
     id: str
     """the agent’s"""
-    action: Literal["message.send", "run.start", "group.create", "chat.create"]
+    action: Literal["message.send", "run.start", "group.create", "chat.create", "schedule.create", "schedule.pause", "schedule.resume", "schedule.remove"]
     group: str
     """whose agent asks"""
     run: int
@@ -2157,6 +2174,72 @@ class ChatSaid(Record):
         "run": r.integer,
         "action": r.nullable(r.text),
         "at": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class Schedule(Record):
+    name: str
+    chat: str
+    group: str
+    text: str
+    cron: str | None
+    time_zone: str | None
+    every_s: int | None
+    at: str | None
+    context: Literal["group", "isolated"]
+    """`group`: its run has all that waits in the chat; `isolated`: the prompt alone"""
+    missed: Literal["run_once", "skip"]
+    """what becomes of times that passed while there was no daemon"""
+    state: Literal["active", "paused", "done"]
+    """`done`: no time is to come"""
+    next_at: str | None
+    last_run: int | None
+    made_by: str | None
+    """the group whose agent made it; null: a client of the API"""
+    paused_by: str | None
+    """the group whose agent paused it; null: a client of the API"""
+    created_at: str
+    _shape: ClassVar[Shape] = {
+        "name": r.text,
+        "chat": r.text,
+        "group": r.text,
+        "text": r.text,
+        "cron": r.nullable(r.text),
+        "time_zone": r.nullable(r.text),
+        "every_s": r.nullable(r.integer),
+        "at": r.nullable(r.text),
+        "context": r.text,
+        "missed": r.text,
+        "state": r.text,
+        "next_at": r.nullable(r.text),
+        "last_run": r.nullable(r.integer),
+        "made_by": r.nullable(r.text),
+        "paused_by": r.nullable(r.text),
+        "created_at": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class ScheduleRun(Record):
+    due_at: str
+    """the time of the schedule"""
+    at: str
+    """when it was decided"""
+    verdict: Literal["started", "skipped", "refused"]
+    """`skipped`: missed, or the run before still went on; `refused`: by tier or limit"""
+    reason: str | None
+    """null: it came in time"""
+    run: int | None
+    state: Literal["queued", "running", "done", "failed"] | None
+    """of the run; null: there is none, or it is no longer kept"""
+    _shape: ClassVar[Shape] = {
+        "due_at": r.text,
+        "at": r.text,
+        "verdict": r.text,
+        "reason": r.nullable(r.text),
+        "run": r.nullable(r.integer),
+        "state": r.nullable(r.text),
     }
 
 

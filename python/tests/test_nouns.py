@@ -134,6 +134,15 @@ class Sync(unittest.TestCase):
         self.assertEqual([each.waiting for each in groups.chats.list()], [1])
         self.assertEqual((list(groups.runs("py")), list(groups.actions(state="held"))), ([], []))
         self.assertEqual(list(groups.chats.read("py-chat")), [])
+        made = groups.schedules.create("py-chat", "hourly", "hello", every_s=3600, missed="skip")
+        self.assertEqual((made.every_s, made.state), (3600, "active"))
+        self.assertEqual(groups.schedules.pause("py-chat", "hourly").state, "paused")
+        self.assertEqual(groups.schedules.resume("py-chat", "hourly").state, "active")
+        self.assertEqual([each.name for each in groups.schedules.list(group="py")], ["hourly"])
+        self.assertEqual(list(groups.schedules.runs("py-chat", "hourly")), [])
+        groups.schedules.remove("py-chat", "hourly")
+        with self.assertRaises(NotFound):
+            groups.schedules.get("py-chat", "hourly")
         with self.assertRaises(NotFound):
             groups.decide(1, "deny", reason="none")
         with self.assertRaises(Conflict):

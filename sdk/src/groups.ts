@@ -15,6 +15,7 @@ import type {
   Tier,
   TierChange,
 } from './records.gen.ts';
+import { Schedules } from './schedules.ts';
 
 export type ActionFilter = Operations['group.actions']['query'] & Signal;
 export type ReadFilter = Operations['chat.read']['query'] & Signal;
@@ -78,11 +79,13 @@ class Chats {
 export class Groups {
   readonly tiers: Tiers;
   readonly chats: Chats;
+  readonly schedules: Schedules;
   readonly #connection: Connection;
 
   constructor(connection: Connection) {
     this.tiers = new Tiers(connection);
     this.chats = new Chats(connection);
+    this.schedules = new Schedules(connection);
     this.#connection = connection;
   }
 

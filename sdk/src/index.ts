@@ -36,6 +36,7 @@ export {
 export type { ApprovalFilter, Approvals, StandingApprovals } from './approvals.ts';
 export type { FilePath, Files, ReadOptions, Unpacked, WatchEvent, WriteOptions } from './files.ts';
 export type { ActionFilter, Groups, ReadFilter } from './groups.ts';
+export type { ScheduleFilter, ScheduleRunsFilter } from './schedules.ts';
 export type { KeyFilter, Keys } from './keys.ts';
 export type { Bucket, BucketPull, BucketPush } from './bucket.ts';
 export type { ImageFilter, Images, PullOptions, PushOptions } from './images.ts';

@@ -144,5 +144,11 @@ export const operations = {
   'chat.remove': { method: 'DELETE', path: '/v1/chats/{chat}' },
   'chat.message': { method: 'POST', path: '/v1/chats/{chat}/messages' },
   'chat.read': { method: 'GET', path: '/v1/chats/{chat}/messages' },
+  'schedule.create': { method: 'POST', path: '/v1/schedules' },
+  'schedule.list': { method: 'GET', path: '/v1/schedules' },
+  'schedule.get': { method: 'GET', path: '/v1/schedules/{chat}/{schedule}' },
+  'schedule.update': { method: 'PATCH', path: '/v1/schedules/{chat}/{schedule}' },
+  'schedule.remove': { method: 'DELETE', path: '/v1/schedules/{chat}/{schedule}' },
+  'schedule.runs': { method: 'GET', path: '/v1/schedules/{chat}/{schedule}/runs' },
   'daemon.info': { method: 'GET', path: '/v1/info' },
 } as const;

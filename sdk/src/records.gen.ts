@@ -524,7 +524,7 @@ export interface GroupAction {
   readonly number: number;
   /** the agent’s */
   readonly id: string;
-  readonly action: "message.send" | "run.start" | "group.create" | "chat.create";
+  readonly action: "message.send" | "run.start" | "group.create" | "chat.create" | "schedule.create" | "schedule.pause" | "schedule.resume" | "schedule.remove";
   /** whose agent asks */
   readonly group: string;
   readonly run: number;
@@ -982,7 +982,7 @@ export interface Problem {
   readonly status: number;
   /** the cause */
   readonly detail: string;
-  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "interpreter_missing" | "context_not_found" | "context_exists" | "context_ended" | "context_limit" | "context_busy" | "kernel_died" | "cell_not_found" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "module_incompatible" | "module_active" | "image_not_found" | "image_invalid" | "image_unsupported" | "registry_unavailable" | "registry_denied" | "registry_credentials_unreadable" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "tier_not_found" | "tier_built_in" | "tier_in_use" | "tier_forbids" | "group_not_found" | "group_exists" | "group_in_use" | "group_limit" | "chat_not_found" | "chat_exists" | "action_not_found" | "action_decided" | "host_root_unavailable" | "host_path_refused" | "host_root_unsupported" | "vm_unavailable" | "vm_unsupported" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "bucket_unavailable" | "bucket_not_set" | "bucket_conflict" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
+  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "interpreter_missing" | "context_not_found" | "context_exists" | "context_ended" | "context_limit" | "context_busy" | "kernel_died" | "cell_not_found" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "module_incompatible" | "module_active" | "image_not_found" | "image_invalid" | "image_unsupported" | "registry_unavailable" | "registry_denied" | "registry_credentials_unreadable" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "tier_not_found" | "tier_built_in" | "tier_in_use" | "tier_forbids" | "group_not_found" | "group_exists" | "group_in_use" | "group_limit" | "chat_not_found" | "chat_exists" | "schedule_not_found" | "schedule_exists" | "schedule_never" | "action_not_found" | "action_decided" | "host_root_unavailable" | "host_path_refused" | "host_root_unsupported" | "vm_unavailable" | "vm_unsupported" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "bucket_unavailable" | "bucket_not_set" | "bucket_conflict" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
   /** what the caller can do about it */
   readonly remedy: string;
 }
@@ -1435,6 +1435,69 @@ export interface SandboxUsage {
   })[];
 }
 
+export interface Schedule {
+  readonly name: string;
+  readonly chat: string;
+  readonly group: string;
+  readonly text: string;
+  readonly cron: string | null;
+  readonly time_zone: string | null;
+  readonly every_s: number | null;
+  readonly at: string | null;
+  /** `group`: its run has all that waits in the chat; `isolated`: the prompt alone. Default: "group" */
+  readonly context: "group" | "isolated";
+  /** what becomes of times that passed while there was no daemon. Default: "run_once" */
+  readonly missed: "run_once" | "skip";
+  /** `done`: no time is to come */
+  readonly state: "active" | "paused" | "done";
+  readonly next_at: string | null;
+  readonly last_run: number | null;
+  /** the group whose agent made it; null: a client of the API */
+  readonly made_by: string | null;
+  /** the group whose agent paused it; null: a client of the API */
+  readonly paused_by: string | null;
+  readonly created_at: string;
+}
+
+export interface ScheduleChange {
+  /** what passes while it is paused is not missed */
+  readonly paused: boolean;
+}
+
+export interface ScheduleCreate {
+  readonly chat: string;
+  /** one in its chat */
+  readonly name: string;
+  /** the prompt */
+  readonly text: string;
+  /** `minute hour day month weekday`; one of `cron`, `every_s`, `at` */
+  readonly cron?: string;
+  /** of `cron`, as in the IANA database; default `UTC` */
+  readonly time_zone?: string;
+  /** from when it is made */
+  readonly every_s?: number;
+  /** once */
+  readonly at?: string;
+  /** `group`: its run has all that waits in the chat; `isolated`: the prompt alone. Default: "group" */
+  readonly context?: "group" | "isolated";
+  /** what becomes of times that passed while there was no daemon. Default: "run_once" */
+  readonly missed?: "run_once" | "skip";
+}
+
+export interface ScheduleRun {
+  /** the time of the schedule */
+  readonly due_at: string;
+  /** when it was decided */
+  readonly at: string;
+  /** `skipped`: missed, or the run before still went on; `refused`: by tier or limit */
+  readonly verdict: "started" | "skipped" | "refused";
+  /** null: it came in time */
+  readonly reason: string | null;
+  readonly run: number | null;
+  /** of the run; null: there is none, or it is no longer kept */
+  readonly state: "queued" | "running" | "done" | "failed" | null;
+}
+
 export interface Secret {
   readonly name: string;
   /** what sandboxes see in the variable of this name */
@@ -1590,6 +1653,13 @@ export interface Tier {
   readonly create: "allow" | "hold" | "deny";
   /** the tiers that groups made by agents may have; none: agents make no groups */
   readonly create_tiers: readonly string[];
+  /** making schedules in a chat; pausing, resuming and removing those that its agents made there. Default: {"own":"deny","others":"deny"} */
+  readonly schedule: {
+    readonly own: "allow" | "hold" | "deny";
+    readonly others: "allow" | "hold" | "deny";
+  };
+  /** the least time between two times of such a schedule, and before one that comes once. Default: 3600 */
+  readonly schedule_every_s_min: number;
   /** what its groups’ sandboxes may connect to at most; none: nothing */
   readonly reach: readonly string[];
   /** which secrets its groups’ sandboxes may use at most */
@@ -1620,6 +1690,13 @@ export interface TierChange {
   readonly create: "allow" | "hold" | "deny";
   /** the tiers that groups made by agents may have; none: agents make no groups */
   readonly create_tiers: readonly string[];
+  /** making schedules in a chat; pausing, resuming and removing those that its agents made there. Default: {"own":"deny","others":"deny"} */
+  readonly schedule?: {
+    readonly own: "allow" | "hold" | "deny";
+    readonly others: "allow" | "hold" | "deny";
+  };
+  /** the least time between two times of such a schedule, and before one that comes once. Default: 3600 */
+  readonly schedule_every_s_min?: number;
   /** what its groups’ sandboxes may connect to at most; none: nothing */
   readonly reach: readonly string[];
   /** which secrets its groups’ sandboxes may use at most */
@@ -3637,6 +3714,74 @@ export interface Operations {
     };
     readonly body: undefined;
     readonly answer: ChatSaidPage;
+    readonly event: never;
+  };
+  'schedule.create': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: ScheduleCreate;
+    readonly answer: Schedule;
+    readonly event: never;
+  };
+  'schedule.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: {
+      /** only of this one */
+      readonly chat?: string;
+      /** only of this one’s chats */
+      readonly group?: string;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly Schedule[];
+      readonly next: null;
+    };
+    readonly event: never;
+  };
+  'schedule.get': {
+    readonly path: {
+      readonly chat: string;
+      readonly schedule: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: Schedule;
+    readonly event: never;
+  };
+  'schedule.update': {
+    readonly path: {
+      readonly chat: string;
+      readonly schedule: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: ScheduleChange;
+    readonly answer: Schedule;
+    readonly event: never;
+  };
+  'schedule.remove': {
+    readonly path: {
+      readonly chat: string;
+      readonly schedule: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'schedule.runs': {
+    readonly path: {
+      readonly chat: string;
+      readonly schedule: string;
+    };
+    readonly query: {
+      /** at most so many, default 100 */
+      readonly limit?: number;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly ScheduleRun[];
+      readonly next: null;
+    };
     readonly event: never;
   };
   'daemon.info': {

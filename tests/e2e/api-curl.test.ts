@@ -165,6 +165,7 @@ const world = {
   tier: () => daemon.call('PUT', '/v1/tiers/guests', exampleOf(operations['tier.set'].body)),
   group: () => makeFamily(daemon),
   chat: () => daemon.call('POST', '/v1/chats', { name: 'family-chat', group: 'family' }),
+  schedule: () => daemon.call('POST', '/v1/schedules', exampleOf(operations['schedule.create'].body)),
   said: async () => {
     standsFor.set('group-actions/1', `group-actions/${await heldOf(daemon)}`);
   },
@@ -320,6 +321,12 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'chat.remove': ['group', 'chat'],
   'chat.message': ['group', 'chat'],
   'chat.read': ['group', 'chat', 'said'],
+  'schedule.create': ['group', 'chat'],
+  'schedule.list': ['group', 'chat', 'schedule'],
+  'schedule.get': ['group', 'chat', 'schedule'],
+  'schedule.update': ['group', 'chat', 'schedule'],
+  'schedule.remove': ['group', 'chat', 'schedule'],
+  'schedule.runs': ['group', 'chat', 'schedule'],
   'approval.list': ['sandbox', 'question'],
   'approval.get': ['sandbox', 'question'],
   'approval.decide': ['sandbox', 'question'],

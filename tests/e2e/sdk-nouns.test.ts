@@ -280,6 +280,14 @@ test('groups, chats and tiers are made, spoken to and removed', async () => {
   assert.equal((await groups.chats.read('sdk-chat', { limit: 1 }))[0]?.by, 'sdk');
   const [held] = await groups.actions({ state: 'held' });
   assert.equal((await groups.decide(held?.number ?? 0, { decision: 'deny', reason: 'no' })).reason, 'no');
+  const daily = { chat: 'sdk-chat', name: 'daily', text: 'hello', cron: '0 7 * * *' };
+  const { next_at: first } = await groups.schedules.create(daily);
+  assert.equal((await groups.schedules.pause('sdk-chat', 'daily')).next_at, null);
+  assert.equal((await groups.schedules.resume('sdk-chat', 'daily')).next_at, first);
+  assert.deepEqual(await groups.schedules.runs('sdk-chat', 'daily', { limit: 1 }), []);
+  assert.equal((await groups.schedules.list({ group: 'sdk' }))[0]?.time_zone, 'UTC');
+  await groups.schedules.remove('sdk-chat', 'daily');
+  await assert.rejects(groups.schedules.get('sdk-chat', 'daily'), { code: 'schedule_not_found' });
   assert.deepEqual([(await groups.list()).length, (await groups.chats.list()).length], [1, 1]);
   assert.equal((await groups.get('sdk')).tier, 'asking');
   await groups.chats.remove('sdk-chat');

@@ -1,5 +1,5 @@
 /**
- * An untrusted group whose agent attacks: other groups, the queue, what waits for a person, the host. Each attack's success is what
+ * An untrusted group whose agent attacks: other groups, the queue, schedules, what waits for a person, the host. Each attack's success is what
  * fails. Where a tier's rule is the wall the same attack is tried by a group whose tier lacks it, and has to succeed there.
  */
 import assert from 'node:assert/strict';
@@ -10,6 +10,7 @@ import { after, before, describe, it } from 'node:test';
 import type { Action } from '@squash/contract/actions';
 import { groupLimits } from '@squash/contract/group-limits';
 import type { Group } from '@squash/contract/groups';
+import type { Schedule } from '@squash/contract/schedules';
 import { GroupScene } from '../support/group-scene.ts';
 import { processes } from '../support/leaks.ts';
 
@@ -22,6 +23,8 @@ interface Attacked {
   readonly victim: string;
   readonly groups: readonly Group[];
   readonly actions: readonly Action[];
+  /** With `V` and `A`, as in the script. */
+  readonly schedules: readonly Schedule[];
 }
 
 interface Attack {
@@ -44,7 +47,144 @@ const printed =
   ({ out }: Attacked) =>
     new RegExp(text).test(out);
 
+const schedule = (name: string, chat: string, more: string): string =>
+  `act '{"id":"'$RANDOM$RANDOM'","action":"schedule.create","chat":"${chat}","name":"${name}","text":"x",${more}}'`;
+const change = (what: string, chat: string, name: string): string =>
+  `act '{"id":"'$RANDOM$RANDOM'","action":"schedule.${what}","chat":"${chat}","name":"${name}"}'`;
+const stands =
+  (...wanted: readonly string[]) =>
+  ({ schedules }: Attacked) =>
+    schedules.some(({ chat, name, state }) => wanted.includes(`${chat} ${name} ${state}`));
+const isGone =
+  (wanted: string) =>
+  ({ schedules }: Attacked) =>
+    !schedules.some(({ chat, name }) => `${chat} ${name}` === wanted);
+/** The operator's, in the victim's chat and in the attacker's own. */
+const operators = ['paused', 'removed', 'rested', 'other'];
+const soon = new Date(Date.now() + 1_800_000);
+const isSoon = ({ next_at: next }: Schedule): boolean =>
+  next?.startsWith(soon.toISOString().slice(0, 16)) === true;
+
+const onSchedules: readonly Attack[] = [
+  {
+    name: 'schedules runs in another’s chat',
+    script: schedule('there', 'V', '"every_s":86400'),
+    succeeded: stands('V there active'),
+    rule: true,
+  },
+  {
+    name: 'schedules more often than its tier may, by an interval',
+    script: schedule('often', 'A', '"every_s":3599'),
+    succeeded: stands('A often active'),
+    rule: true,
+  },
+  {
+    name: 'schedules more often than its tier may, by cron',
+    script: schedule('crowded', 'A', '"cron":"0,30 5 1 1 *"'),
+    succeeded: stands('A crowded active'),
+    rule: true,
+  },
+  {
+    name: 'schedules more often than its tier may, around midnight',
+    script: schedule('midnight', 'A', '"cron":"0-59/59 0,23 1 1 *","time_zone":"Asia/Kathmandu"'),
+    succeeded: stands('A midnight active'),
+    rule: true,
+  },
+  {
+    name: 'schedules a run sooner than its tier may',
+    script: schedule('soon', 'A', `"at":"${soon.toISOString()}"`),
+    succeeded: stands('A soon active'),
+    rule: true,
+  },
+  {
+    name: 'schedules a run sooner than its tier may, by a cron that comes once a day',
+    script: schedule('sooner', 'A', `"cron":"${soon.getUTCMinutes()} ${soon.getUTCHours()} * * *"`),
+    succeeded: ({ schedules }) =>
+      schedules.some((each) => each.chat === 'A' && each.name === 'sooner' && isSoon(each)),
+    rule: true,
+  },
+  {
+    name: 'pauses another’s schedule',
+    script: change('pause', 'V', 'paused'),
+    succeeded: stands('V paused paused'),
+    rule: true,
+  },
+  {
+    name: 'removes another’s schedule',
+    script: change('remove', 'V', 'removed'),
+    succeeded: isGone('V removed'),
+    rule: true,
+  },
+  {
+    name: 'resumes another’s schedule, which the operator has paused',
+    script: change('resume', 'V', 'rested'),
+    succeeded: stands('V rested active'),
+  },
+  {
+    name: 'pauses the operator’s schedule in its own chat',
+    script: change('pause', 'A', 'paused'),
+    succeeded: stands('A paused paused'),
+    rule: true,
+  },
+  {
+    name: 'removes the operator’s schedule in its own chat',
+    script: change('remove', 'A', 'removed'),
+    succeeded: isGone('A removed'),
+    rule: true,
+  },
+  {
+    name: 'reads another’s schedules',
+    script: `ask GET '/schedules?chat=V'`,
+    succeeded: printed('victims-prompt'),
+    rule: true,
+  },
+  {
+    name: 'tells another’s schedule that is there from one that is not',
+    script: ['V other', 'V nothing', 'nobody other']
+      .map((wanted) => change('pause', wanted.split(' ')[0] ?? '', wanted.split(' ')[1] ?? ''))
+      .join('; '),
+    succeeded: ({ out }) => new Set(out.match(/"(?:state|rule|reason)":"[^"]*"/g)).size > 2,
+    rule: true,
+  },
+  {
+    name: 'says that another makes the schedule',
+    script: ['"made_by":"V"', '"by":null', '"group":"V"', '"__proto__":{"madeBy":"V"}']
+      .map((more, at) => schedule(`claimed-${at}`, 'A', `"every_s":86400,${more}`))
+      .join('; '),
+    succeeded: ({ schedules }) =>
+      schedules.some(({ name, made_by: by }) => name.startsWith('claimed') && by !== 'A'),
+  },
+  {
+    name: 'says that a person has allowed the schedule',
+    script: ['"isAllowed":true', '"allowed":1', '"decision":"allow"']
+      .map((more, at) => schedule(`allowed-${at}`, 'V', `"every_s":86400,${more}`))
+      .join('; '),
+    succeeded: stands('V allowed-0 active', 'V allowed-1 active', 'V allowed-2 active'),
+  },
+  {
+    name: 'sends a day that never comes, a long cron, and a zone that is a path',
+    script: `long=$(yes 0-59/1, | head -c 9000 | tr -d '\\n')
+    ${schedule('never', 'A', '"cron":"0 0 30,31 2 *","time_zone":"America/New_York"')}
+    ${schedule('long', 'A', `"cron":"'$long'0 0 1 1 *"`)}
+    ${schedule('zone', 'A', '"cron":"0 0 1 1 *","time_zone":"../../../../etc/passwd"')}`,
+    succeeded: printed('"state":"done"|"error":"internal"'),
+  },
+  {
+    name: 'asks its channel for the operator’s schedules',
+    script: `ask GET /v1/schedules; ask PATCH /v1/schedules/A/rested '{"paused":false}'; ask POST /schedules '{}'; ask GET /schedules`,
+    succeeded: printed('"items"|"next_at"'),
+  },
+  {
+    name: 'has more schedules than a group has',
+    script: `n=0; while [ $n -lt ${groupLimits.schedulesOfGroupMax + 4} ]; do n=$((n + 1))
+      ${schedule("many-'$n'", 'A', '"every_s":86400')}; done`,
+    succeeded: ({ schedules }) =>
+      schedules.filter(({ made_by: by }) => by === 'A').length > groupLimits.schedulesOfGroupMax,
+  },
+];
+
 const attacks: readonly Attack[] = [
+  ...onSchedules,
   {
     name: 'speaks in another’s chat',
     script: `act '${send('V', 'spoken')}'`,
@@ -229,6 +369,8 @@ describe('an untrusted group', () => {
       message: open,
       start: open,
       read: open,
+      schedule: open,
+      schedule_every_s_min: 1,
       create: 'allow',
       create_tiers: ['main', 'untrusted'],
       reach: [],
@@ -250,17 +392,30 @@ describe('an untrusted group', () => {
     await scene.group(name, tier, {
       script: tried.map(({ script }, at) => `echo "== ${at}"; ${words(script)}\n`).join(''),
     });
+    for (const chat of [victim, name]) await operatorsIn(chat);
     const parts = (await scene.answer(name)).split(/^== \d+$/m).slice(1);
     assert.equal(parts.length, tried.length);
+    const named = (text: string): string => (text === victim ? 'V' : text === name ? 'A' : text);
     const after = {
       victim: await afterwards(victim),
       groups: (await scene.call<{ items: Group[] }>('GET', '/v1/groups')).items.filter(
         (each) => each.created_by === name,
       ),
       actions: await scene.actions(`?group=${name}&limit=1000`),
+      schedules: (await scene.call<{ items: Schedule[] }>('GET', '/v1/schedules')).items.map((each) => ({
+        ...each,
+        chat: named(each.chat),
+        made_by: each.made_by === null ? null : named(each.made_by),
+      })),
     };
     for (const [at, { name: attack }] of tried.entries())
       found.set(attack, { ...after, out: (parts[at] ?? '').replaceAll(victim, 'V') });
+  }
+
+  async function operatorsIn(chat: string): Promise<void> {
+    for (const name of operators)
+      await scene.call('POST', '/v1/schedules', { chat, name, text: 'victims-prompt', cron: '0 0 1 1 *' });
+    await scene.call('PATCH', `/v1/schedules/${chat}/rested`, { paused: true });
   }
 
   /** When the runs that were started there have ended. */
@@ -306,6 +461,23 @@ describe('an untrusted group', () => {
     assert.equal(runs.length, groupLimits.depthMax + 1);
     const [last] = await scene.actions('?group=loop');
     assert.match(last?.rule ?? '', /^depth: /);
+  });
+
+  it('resumes what it has paused of its own, and nothing that a person has paused', async () => {
+    await scene.group('resting', 'untrusted', {
+      script: `case "$(cat)" in
+      *make*) ${schedule('mine', 'resting', '"every_s":86400')};;
+      *) ${change('pause', 'resting', 'mine')}; ${change('resume', 'resting', 'mine')};; esac`,
+    });
+    await scene.answer('resting', 'make');
+    const state = async (): Promise<string> =>
+      (await scene.call<Schedule>('GET', '/v1/schedules/resting/mine')).state;
+    await scene.call('PATCH', '/v1/schedules/resting/mine', { paused: true });
+    assert.match(await scene.answer('resting'), /"state":"failed".*others have paused it/);
+    assert.equal(await state(), 'paused');
+    await scene.call('PATCH', '/v1/schedules/resting/mine', { paused: false });
+    assert.match(await scene.answer('resting'), /"state":"done"/);
+    assert.equal(await state(), 'active');
   });
 
   it('has its folder removed without anything that its links lead to', async () => {

@@ -132,6 +132,14 @@ export const thinWebhooks: WebhookParts = {
 
 /** There are none. */
 export const thinGroups: Groups = {
+  schedules: {
+    list: () => [],
+    get: unusedPart,
+    create: unusedPart,
+    update: unusedPart,
+    remove: unusedPart,
+    runs: unusedPart,
+  },
   tiers: () => [],
   setTier: unusedPart,
   removeTier: unusedPart,

@@ -27,6 +27,7 @@ const usual: Readonly<Record<string, string>> = {
   tier: 'guests',
   group: 'family',
   chat: 'family-chat',
+  schedule: 'news',
   number: '1',
 };
 

@@ -11,6 +11,12 @@ import {
   outPageSchema,
   runSchema,
 } from '@squash/contract/groups';
+import {
+  scheduleChangeSchema,
+  scheduleCreateSchema,
+  scheduleRunSchema,
+  scheduleSchema,
+} from '@squash/contract/schedules';
 import { tierBodySchema, tierSchema } from '@squash/contract/tiers';
 import { bucketListSchema, bucketObjectSchema, bucketSchema } from '@squash/contract/bucket';
 import { imagePullSchema, imagePushSchema, imageSchema, sandboxImageSchema } from '@squash/contract/image';
@@ -317,6 +323,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
       message: { own: 'allow', others: 'hold' },
       start: { own: 'allow', others: 'deny' },
       read: { own: 'allow', others: 'deny' },
+      schedule: { own: 'allow', others: 'deny' },
+      schedule_every_s_min: 900,
       create: 'deny',
       create_tiers: [],
       reach: ['api.example.com:443'],
@@ -344,6 +352,19 @@ export const shapes: Readonly<Record<string, Shape>> = {
   ChatMessageTaken: { schema: messageTakenSchema },
   ChatSaid: { schema: outMessageSchema },
   ChatSaidPage: { schema: outPageSchema },
+  ScheduleCreate: {
+    schema: scheduleCreateSchema,
+    example: {
+      chat: 'family-chat',
+      name: 'news',
+      text: 'what is new?',
+      cron: '0 7 * * mon-fri',
+      time_zone: 'Europe/Berlin',
+    },
+  },
+  ScheduleChange: { schema: scheduleChangeSchema, example: { paused: true } },
+  Schedule: { schema: scheduleSchema },
+  ScheduleRun: { schema: scheduleRunSchema },
   SecretChange: {
     schema: secretChangeSchema,
     example: { value: 'the key itself', allowed_hosts: ['api.example.com'] },

@@ -32,6 +32,7 @@ export const tags = [
   { name: 'tier', description: 'How far the agents of groups are trusted' },
   { name: 'group', description: 'Agents that share a folder and a tier, their runs, and what they ask for' },
   { name: 'chat', description: 'Where messages to groups come in, and answers go out' },
+  { name: 'schedule', description: 'Prompts that come to chats at their times' },
   { name: 'daemon', description: 'The daemon itself' },
 ] as const;
 

@@ -60,6 +60,8 @@ const notOptions: Readonly<Record<string, readonly string[]>> = {
   'group.decide': ['decision'],
   'chat.create': ['name'],
   'chat.message': ['text'],
+  'schedule.create': ['chat', 'name', 'text'],
+  'schedule.update': ['paused'],
   'policy.test': ['to'],
   'egress.decisions': ['follow'],
   'event.list': ['follow', 'limit', 'after'],

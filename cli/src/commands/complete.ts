@@ -10,6 +10,7 @@ import type { Image } from '@squash/contract/image';
 import type { ModuleAnswer } from '@squash/contract/module';
 import { presets } from '@squash/contract/presets';
 import type { SandboxInfo } from '@squash/contract/sandbox';
+import type { Schedule } from '@squash/contract/schedules';
 import type { SshKeyList } from '@squash/contract/ssh-keys';
 import type { SecretInfo } from '@squash/contract/secrets';
 import { globalFlags, parseArguments } from '../arguments.ts';
@@ -19,7 +20,7 @@ import type { Call, CommandSpec, FlagSpec, PositionalSpec, WordKind } from '../c
 import { exitCodes } from '../failure.ts';
 import { listAll } from '../client/pages.ts';
 import { imagesPath } from '../images.ts';
-import { type All, chatsPath, groupsPath, tiersPath } from '../group-paths.ts';
+import { type All, chatsPath, groupsPath, schedulesPath, tiersPath } from '../group-paths.ts';
 import { listProcesses } from '../client/processes.ts';
 import { listLayerPresets } from '../layer-builder.ts';
 import { groupOf } from '../other-names.ts';
@@ -196,6 +197,8 @@ class WordSource {
       case 'group':
       case 'chat':
         return await this.#named(kind);
+      case 'schedule':
+        return await this.#schedules();
       case 'webhook':
         return (await this.#client.get<WebhookList>(webhooksPath())).items.map(({ id, url }) => ({
           word: id,
@@ -222,6 +225,13 @@ class WordSource {
     const path = { tier: tiersPath, group: groupsPath, chat: chatsPath }[kind]();
     const { items } = await this.#client.get<All<{ readonly name: string }>>(path);
     return items.map(({ name }) => ({ word: name }));
+  }
+
+  /** Of the chat before. */
+  async #schedules(): Promise<readonly Candidate[]> {
+    const path = schedulesPath([], { chat: this.#sandbox });
+    const { items } = await this.#client.get<All<Schedule>>(path);
+    return items.map(({ name, state }) => ({ word: name, about: state }));
   }
 
   async #sandboxes(): Promise<readonly Candidate[]> {

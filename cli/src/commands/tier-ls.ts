@@ -16,6 +16,7 @@ export async function run({ client, json }: Call): Promise<number> {
         { title: 'MESSAGE', text: ({ message }) => `${message.own}/${message.others}` },
         { title: 'START', text: ({ start }) => `${start.own}/${start.others}` },
         { title: 'READ', text: ({ read }) => `${read.own}/${read.others}` },
+        { title: 'SCHEDULE', text: scheduleText },
         { title: 'CREATE', text: createText },
         { title: 'REACH', text: ({ reach }) => reach.join(',') || 'nothing' },
         {
@@ -26,6 +27,10 @@ export async function run({ client, json }: Call): Promise<number> {
       list.items,
     );
   return exitCodes.ok;
+}
+
+function scheduleText({ schedule: { own, others }, schedule_every_s_min: least }: Tier): string {
+  return `${own}/${others} ${least}s`;
 }
 
 function createText({ create, create_tiers: tiers }: Tier): string {

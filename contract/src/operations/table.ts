@@ -20,6 +20,7 @@ import { pathOperations } from './paths.ts';
 import { portOperations } from './ports.ts';
 import { processOperations } from './processes.ts';
 import { sandboxOperations } from './sandboxes.ts';
+import { scheduleOperations } from './schedules.ts';
 import { seedSandboxOperations } from './seed-sandboxes.ts';
 import { secretOperations } from './secrets.ts';
 import { snapshotOperations } from './snapshots.ts';
@@ -55,6 +56,7 @@ export const operations = {
   ...eventOperations,
   ...webhookOperations,
   ...groupOperations,
+  ...scheduleOperations,
   ...daemonOperations,
 } as const satisfies Operations;
 

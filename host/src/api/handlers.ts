@@ -15,6 +15,7 @@ import type { EgressStatistics } from './egress-metrics.ts';
 import { eventHandlers } from './events.ts';
 import { fileHandlers } from './files.ts';
 import { keyHandlers } from './keys.ts';
+import { scheduleHandlers } from './schedules.ts';
 import { sshKeyHandlers } from './ssh-keys.ts';
 import { groupHandlers, type Groups } from './groups.ts';
 import { bucketHandlers } from './bucket.ts';
@@ -101,6 +102,7 @@ export function handlers(options: HandlerOptions): Handlers {
     ...eventHandlers(engine),
     ...webhookHandlers(webhooks),
     ...groupHandlers(groups),
+    ...scheduleHandlers(groups.schedules),
   };
 }
 

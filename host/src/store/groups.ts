@@ -57,6 +57,7 @@ const runRowSchema = z.strictObject({
   position: z.int(),
   outputBytes: z.int(),
   isTruncated: flag,
+  isIsolated: flag,
   depth: z.int(),
   createdMs: z.int(),
   startedMs: integer,
@@ -77,7 +78,7 @@ const actionRowSchema = z.strictObject({
 const messageColumns = `key AS number, chat, sender, text, id, starting AS isStarting, depth, run, at_ms AS atMs`;
 const outColumns = `key AS number, chat, text, by_group AS by, run, action, at_ms AS atMs`;
 const runColumns = `key AS run, grp AS "group", chat, state, attempt, not_before_ms AS notBeforeMs, reason, exit_code AS exitCode,
-  sandbox, begun AS hasBegun, acted AS hasActed, position, output_bytes AS outputBytes, truncated AS isTruncated, depth,
+  sandbox, begun AS hasBegun, acted AS hasActed, position, output_bytes AS outputBytes, truncated AS isTruncated, depth, isolated AS isIsolated,
   created_ms AS createdMs, started_ms AS startedMs, finished_ms AS finishedMs`;
 const actionColumns = `key AS number, grp AS "group", run, request, state, rule, reason, asked_ms AS askedMs, decided_ms AS decidedMs`;
 
@@ -203,13 +204,13 @@ export class GroupTable implements GroupRows {
     ).map((row) => outSchema.parse(row));
   }
 
-  insertRun(row: Omit<RunRow, 'run'>): number {
+  insertRun({ isIsolated, ...row }: Omit<RunRow, 'run'>): number {
     const run = this.#insert(
       `INSERT INTO group_runs (grp, chat, state, attempt, not_before_ms, reason, exit_code, sandbox, begun, acted, position,
-        output_bytes, truncated, depth, created_ms, started_ms, finished_ms)
+        output_bytes, truncated, depth, isolated, created_ms, started_ms, finished_ms)
         VALUES (:group, :chat, :state, :attempt, :notBeforeMs, :reason, :exitCode, :sandbox, :hasBegun, :hasActed, :position,
-        :outputBytes, :isTruncated, :depth, :createdMs, :startedMs, :finishedMs)`,
-      flags(row),
+        :outputBytes, :isTruncated, :depth, :isIsolated, :createdMs, :startedMs, :finishedMs)`,
+      flags({ ...row, isIsolated: Number(isIsolated) }),
     );
     this.#run(
       `DELETE FROM group_runs WHERE grp = ?1 AND state IN ('done', 'failed') AND sandbox IS NULL AND key <=
@@ -224,7 +225,13 @@ export class GroupTable implements GroupRows {
     return this.#runs('WHERE key = ?', run)[0];
   }
 
-  putRun({ group: _group, chat: _chat, createdMs: _createdMs, ...row }: RunRow): void {
+  putRun({
+    group: _group,
+    chat: _chat,
+    isIsolated: _isIsolated,
+    createdMs: _createdMs,
+    ...row
+  }: RunRow): void {
     this.#database
       .prepare(
         `UPDATE group_runs SET state = :state, attempt = :attempt, not_before_ms = :notBeforeMs, reason = :reason,

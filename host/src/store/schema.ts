@@ -364,4 +364,35 @@ export const migrations: readonly string[] = [
   CREATE INDEX group_actions_by_run ON group_actions (run);
   CREATE INDEX group_actions_held ON group_actions (grp, key) WHERE state = 'held';
   `,
+  `
+  ALTER TABLE group_runs ADD COLUMN isolated INTEGER NOT NULL DEFAULT 0;
+  CREATE TABLE schedules (
+    key        INTEGER PRIMARY KEY AUTOINCREMENT,
+    chat       TEXT NOT NULL REFERENCES chats (name) ON DELETE CASCADE,
+    name       TEXT NOT NULL,
+    body       TEXT NOT NULL,                -- JSON: as it was made
+    made_by    TEXT REFERENCES groups (name) ON DELETE CASCADE, -- NULL: a client of the API
+    allowed    INTEGER NOT NULL,             -- a person let the agent make it
+    state      TEXT NOT NULL CHECK (state IN ('active', 'paused', 'done')),
+    paused_by  TEXT,
+    told_ms    INTEGER NOT NULL,             -- when the next time was told
+    next_ms    INTEGER CHECK ((next_ms IS NOT NULL) = (state = 'active')),
+    last_run   INTEGER,
+    created_ms INTEGER NOT NULL,
+    UNIQUE (chat, name)
+  ) STRICT;
+  CREATE INDEX schedules_by_maker ON schedules (made_by);
+  CREATE INDEX schedules_due ON schedules (next_ms) WHERE state = 'active';
+  CREATE INDEX schedules_told ON schedules (told_ms) WHERE state = 'active';
+  CREATE TABLE schedule_lines (
+    key      INTEGER PRIMARY KEY,
+    schedule INTEGER NOT NULL REFERENCES schedules (key) ON DELETE CASCADE,
+    due_ms   INTEGER NOT NULL,
+    at_ms    INTEGER NOT NULL,
+    verdict  TEXT NOT NULL CHECK (verdict IN ('started', 'skipped', 'refused')),
+    reason   TEXT,
+    run      INTEGER
+  ) STRICT;
+  CREATE INDEX schedule_lines_by_schedule ON schedule_lines (schedule, key);
+  `,
 ];

@@ -12,6 +12,7 @@ import { ApprovalTable } from './approvals.ts';
 import { ExecTable } from './execs.ts';
 import { GroupTable } from './groups.ts';
 import { KeyTable } from './keys.ts';
+import { ScheduleTable } from './schedules.ts';
 import { SshKeyTable } from './ssh-keys.ts';
 import { IdempotencyTable } from './idempotency.ts';
 import { LogSync } from './log-sync.ts';
@@ -37,6 +38,7 @@ export class Store implements Disposable {
   readonly volumes: VolumeTable;
   readonly approvals: ApprovalTable;
   readonly groups: GroupTable;
+  readonly schedules: ScheduleTable;
   readonly #database: DatabaseSync;
   readonly #begin;
   readonly #commit;
@@ -70,6 +72,7 @@ export class Store implements Disposable {
     this.volumes = new VolumeTable(this.#database);
     this.approvals = new ApprovalTable(this.#database);
     this.groups = new GroupTable(this.#database, (body) => this.transaction(body));
+    this.schedules = new ScheduleTable(this.#database);
   }
 
   /** All of `body`'s writes or none. Survives the death of the daemon, and soon a power cut. @throws disk_full, database_corrupt */

@@ -378,6 +378,49 @@ class AsyncChats(_AsyncNoun):
         return self._client.records(types.ChatSaid, "chat.read", {"chat": chat}, filters)
 
 
+class AsyncSchedules(_AsyncNoun):
+    """Prompts that come to chats by cron, at intervals, or once."""
+
+    async def create(
+        self, chat: str, name: str, text: str, **options: Unpack[opt.ScheduleCreateOptions]
+    ) -> types.Schedule:
+        """schedule.create. Raises Conflict, NotFound, and for what has no time to come."""
+        asked: Dict[str, Any] = {"chat": chat, "name": name, "text": text, **options}
+        return await self._client.record(types.Schedule, "schedule.create", {}, asked)
+
+    def list(self, **filters: Unpack[opt.ScheduleListOptions]) -> AsyncIterator[types.Schedule]:
+        """schedule.list: by chat and name."""
+        return self._client.records(types.Schedule, "schedule.list", {}, filters)
+
+    async def get(self, chat: str, schedule: str) -> types.Schedule:
+        """schedule.get. Raises NotFound."""
+        named = {"chat": chat, "schedule": schedule}
+        return await self._client.record(types.Schedule, "schedule.get", named, {})
+
+    async def pause(self, chat: str, schedule: str) -> types.Schedule:
+        """schedule.update: what passes meanwhile is not missed."""
+        return await self._update(chat, schedule, True)
+
+    async def resume(self, chat: str, schedule: str) -> types.Schedule:
+        """schedule.update: it goes on with the next time that comes."""
+        return await self._update(chat, schedule, False)
+
+    async def remove(self, chat: str, schedule: str) -> None:
+        """schedule.remove: with its history; a run that it has started goes on."""
+        await self._client.ask("schedule.remove", {"chat": chat, "schedule": schedule}, {})
+
+    def runs(
+        self, chat: str, schedule: str, **filters: Unpack[opt.ScheduleRunsOptions]
+    ) -> AsyncIterator[types.ScheduleRun]:
+        """schedule.runs: what became of its times, newest first."""
+        named = {"chat": chat, "schedule": schedule}
+        return self._client.records(types.ScheduleRun, "schedule.runs", named, filters)
+
+    async def _update(self, chat: str, schedule: str, paused: bool) -> types.Schedule:
+        named = {"chat": chat, "schedule": schedule}
+        return await self._client.record(types.Schedule, "schedule.update", named, {"paused": paused})
+
+
 class AsyncGroups(_AsyncNoun):
     """Agents that share a folder and a tier, their runs, and what they ask for."""
 
@@ -385,6 +428,7 @@ class AsyncGroups(_AsyncNoun):
         super().__init__(client)
         self.tiers = AsyncTiers(client)
         self.chats = AsyncChats(client)
+        self.schedules = AsyncSchedules(client)
 
     async def create(self, name: str, **options: Unpack[opt.GroupCreateOptions]) -> types.Group:
         """group.create. Raises Conflict, NotFound, Forbidden where the tier does not allow it."""

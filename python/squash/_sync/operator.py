@@ -379,6 +379,49 @@ class Chats(_AsyncNoun):
         return self._client.records(types.ChatSaid, "chat.read", {"chat": chat}, filters)
 
 
+class Schedules(_AsyncNoun):
+    """Prompts that come to chats by cron, at intervals, or once."""
+
+    def create(
+        self, chat: str, name: str, text: str, **options: Unpack[opt.ScheduleCreateOptions]
+    ) -> types.Schedule:
+        """schedule.create. Raises Conflict, NotFound, and for what has no time to come."""
+        asked: Dict[str, Any] = {"chat": chat, "name": name, "text": text, **options}
+        return self._client.record(types.Schedule, "schedule.create", {}, asked)
+
+    def list(self, **filters: Unpack[opt.ScheduleListOptions]) -> Iterator[types.Schedule]:
+        """schedule.list: by chat and name."""
+        return self._client.records(types.Schedule, "schedule.list", {}, filters)
+
+    def get(self, chat: str, schedule: str) -> types.Schedule:
+        """schedule.get. Raises NotFound."""
+        named = {"chat": chat, "schedule": schedule}
+        return self._client.record(types.Schedule, "schedule.get", named, {})
+
+    def pause(self, chat: str, schedule: str) -> types.Schedule:
+        """schedule.update: what passes meanwhile is not missed."""
+        return self._update(chat, schedule, True)
+
+    def resume(self, chat: str, schedule: str) -> types.Schedule:
+        """schedule.update: it goes on with the next time that comes."""
+        return self._update(chat, schedule, False)
+
+    def remove(self, chat: str, schedule: str) -> None:
+        """schedule.remove: with its history; a run that it has started goes on."""
+        self._client.ask("schedule.remove", {"chat": chat, "schedule": schedule}, {})
+
+    def runs(
+        self, chat: str, schedule: str, **filters: Unpack[opt.ScheduleRunsOptions]
+    ) -> Iterator[types.ScheduleRun]:
+        """schedule.runs: what became of its times, newest first."""
+        named = {"chat": chat, "schedule": schedule}
+        return self._client.records(types.ScheduleRun, "schedule.runs", named, filters)
+
+    def _update(self, chat: str, schedule: str, paused: bool) -> types.Schedule:
+        named = {"chat": chat, "schedule": schedule}
+        return self._client.record(types.Schedule, "schedule.update", named, {"paused": paused})
+
+
 class Groups(_AsyncNoun):
     """Agents that share a folder and a tier, their runs, and what they ask for."""
 
@@ -386,6 +429,7 @@ class Groups(_AsyncNoun):
         super().__init__(client)
         self.tiers = Tiers(client)
         self.chats = Chats(client)
+        self.schedules = Schedules(client)
 
     def create(self, name: str, **options: Unpack[opt.GroupCreateOptions]) -> types.Group:
         """group.create. Raises Conflict, NotFound, Forbidden where the tier does not allow it."""
