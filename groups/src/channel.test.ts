@@ -2,11 +2,13 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { type Duplex, PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { groupLimits } from '@squash/contract/group-limits';
 import { keptLog } from '../../tests/support/kept-log.ts';
 import { testStore } from '../../tests/support/store.ts';
+import { waitFor } from '../../tests/support/wait.ts';
 import { Acts } from './acts.ts';
 import { Channel } from './channel.ts';
 import { Intake } from './intake.ts';
@@ -41,7 +43,9 @@ before(() => {
   open = async () => {
     const views = new Views(rows, registry, schedules);
     const channel = stack.use(new Channel({ actor, acts, views, changed: () => undefined }));
-    const server = createServer((socket) => (channel.isFull ? socket.destroy() : channel.serve(socket)));
+    const server = createServer((socket) =>
+      channel.isFull ? socket.destroy() : void channel.accept(async () => socket),
+    );
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     stack.defer(() => void server.close());
@@ -89,7 +93,28 @@ test('a channel takes no more than a request’s bytes, and no more connections 
   await Promise.all(idle.map((socket) => once(socket, 'connect')));
   for (const socket of idle) socket.write('POST /actions HTTP/1.1\r\nHost: c\r\n');
   assert.equal(await answered(scene.socket, 'GET /self HTTP/1.1\r\nHost: c\r\n\r\n').catch(() => ''), '');
+  for (const socket of idle.splice(1)) socket.destroy();
+  await waitFor('a place', () => !scene.channel.isFull);
+  assert.match(await answered(scene.socket, 'GET /self HTTP/1.1\r\nHost: c\r\n\r\n'), /^HTTP\/1\.1 200 /);
   scene.channel[Symbol.dispose]();
   await Promise.all(idle.map(async (socket) => socket.closed || (await once(socket.resume(), 'close'))));
-  assert.match(await answered(scene.socket, 'GET /self HTTP/1.1\r\nHost: c\r\n\r\n'), /^HTTP\/1\.1 200 /);
+});
+
+test('a channel has no place for those that come at once beyond its own, and none when its run is over', async () => {
+  const { channel } = await open();
+  const taken: Duplex[] = [];
+  const { promise: late, resolve } = Promise.withResolvers<void>();
+  const coming = Array.from({ length: 2 * groupLimits.connectionsMax }, () =>
+    channel.accept(async () => {
+      await late;
+      const connection = new PassThrough();
+      taken.push(connection);
+      return connection;
+    }),
+  );
+  channel[Symbol.dispose]();
+  resolve();
+  await Promise.all(coming);
+  assert.equal(taken.length, groupLimits.connectionsMax);
+  assert.ok(taken.every(({ destroyed }) => destroyed));
 });

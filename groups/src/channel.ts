@@ -38,6 +38,9 @@ export class Channel implements Disposable {
   readonly #options: ChannelOptions;
   readonly #server: Server;
   readonly #open = new Set<Duplex>();
+  /** Those that are being taken. */
+  #coming = 0;
+  #isOver = false;
   readonly #rate = new TokenBucket(groupLimits.requestRate, performance.now());
 
   constructor(options: ChannelOptions) {
@@ -50,22 +53,37 @@ export class Channel implements Disposable {
   }
 
   get isFull(): boolean {
-    return this.#open.size >= groupLimits.connectionsMax;
+    return this.#isOver || this.#open.size + this.#coming >= groupLimits.connectionsMax;
   }
 
-  serve(connection: Duplex): void {
+  /** One that nobody takes is reset by itself. */
+  async accept(take: () => Promise<Duplex>): Promise<void> {
+    if (this.isFull) return;
+    this.#coming += 1;
+    try {
+      this.#attend(await take());
+    } catch {
+      // Who made it has given up.
+    } finally {
+      this.#coming -= 1;
+    }
+  }
+
+  #attend(connection: Duplex): void {
+    connection.on('error', () => undefined);
+    // Its run has ended while it was on its way.
+    if (this.#isOver) return void connection.destroy();
     this.#open.add(connection);
     const timer = setTimeout(() => connection.destroy(), requestMs);
-    connection
-      .on('error', () => undefined)
-      .once('close', () => {
-        clearTimeout(timer);
-        this.#open.delete(connection);
-      });
+    connection.once('close', () => {
+      clearTimeout(timer);
+      this.#open.delete(connection);
+    });
     this.#server.emit('connection', connection);
   }
 
   [Symbol.dispose](): void {
+    this.#isOver = true;
     for (const connection of this.#open) connection.destroy();
   }
 

@@ -196,12 +196,7 @@ export class Runner {
     const offer = async (): Promise<void> => {
       for await (const event of sandboxes.offer(id, groupChannelPort, signal)) {
         if (event.type === 'offered') resolve();
-        // One that nobody takes is reset by itself.
-        else if (!channel.isFull)
-          void event.take().then(
-            (taken) => channel.serve(taken),
-            () => undefined,
-          );
+        else void channel.accept(() => event.take());
       }
     };
     const over = async (): Promise<void> => {

@@ -3,13 +3,12 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, before } from 'node:test';
 import type { Action } from '@squash/contract/actions';
 import { groupLimits } from '@squash/contract/group-limits';
 import type { Tier } from '@squash/contract/tiers';
 import { squash as squashCli } from '../support/cli.ts';
-import { isSingleId } from '../support/data-session.ts';
-import { GroupScene } from '../support/group-scene.ts';
+import { agentTests, GroupScene } from '../support/group-scene.ts';
 import { waitFor } from '../support/wait.ts';
 
 let scene: GroupScene;
@@ -18,13 +17,7 @@ before(async () => {
 });
 after(() => scene[Symbol.asyncDispose]());
 
-/** A test whose agents run, which they do as uid 1000. */
-function withAgents(title: string, body: () => Promise<void>): void {
-  test(title, async (t) => {
-    if (await isSingleId(scene.daemon)) return t.skip('single-id mode: there is no uid 1000');
-    await body();
-  });
-}
+const withAgents = agentTests(() => scene);
 
 async function squash(words: readonly string[]) {
   const { code, stdout, stderr } = await squashCli(scene.daemon, words);

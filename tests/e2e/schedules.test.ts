@@ -5,8 +5,7 @@ import type { Action } from '@squash/contract/actions';
 import type { Schedule, ScheduleRun } from '@squash/contract/schedules';
 import type { Tier } from '@squash/contract/tiers';
 import { squash } from '../support/cli.ts';
-import { isSingleId } from '../support/data-session.ts';
-import { GroupScene } from '../support/group-scene.ts';
+import { agentTests, GroupScene } from '../support/group-scene.ts';
 import { waitFor } from '../support/wait.ts';
 
 let scene: GroupScene;
@@ -15,13 +14,7 @@ before(async () => {
 });
 after(() => scene[Symbol.asyncDispose]());
 
-/** A test whose agents run, which they do as uid 1000. */
-function withAgents(title: string, body: () => Promise<void>): void {
-  test(title, async (t) => {
-    if (await isSingleId(scene.daemon)) return t.skip('single-id mode: there is no uid 1000');
-    await body();
-  });
-}
+const withAgents = agentTests(() => scene);
 
 /** A schedule is named by its chat and its name. */
 const path = (schedule: string, more = ''): string => `/v1/schedules/${schedule}${more}`;

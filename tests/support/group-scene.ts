@@ -1,7 +1,9 @@
 /** A daemon with groups whose agents are shell scripts: real sandboxes, real runs, and a channel that is asked by `nc`. */
+import { test } from 'node:test';
 import type { Action } from '@squash/contract/actions';
 import type { Group, MessageTaken, OutMessage, Run } from '@squash/contract/groups';
 import { type Answer, type DaemonOptions, TestDaemon } from './daemon.ts';
+import { isSingleId } from './data-session.ts';
 import { waitFor } from './wait.ts';
 
 /**
@@ -107,4 +109,13 @@ export class GroupScene implements AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.daemon[Symbol.asyncDispose]();
   }
+}
+
+/** Tests whose agents run, which they do as uid 1000. */
+export function agentTests(scene: () => GroupScene): (title: string, body: () => Promise<void>) => void {
+  return (title, body) =>
+    void test(title, async (t) => {
+      if (await isSingleId(scene().daemon)) return t.skip('single-id mode: there is no uid 1000');
+      await body();
+    });
 }

@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import { writeFileAtomic } from '@squash/base/atomic-file';
 import { errorText } from '@squash/base/bug';
-import { isErrno } from '@squash/base/errno';
+import { isDiskFull, isErrno } from '@squash/base/errno';
 
 /** A release has 3 to 4 MB; one with all that debugging needs some 80. */
 const programBytesMax = 256 * 1_048_576;
@@ -81,6 +81,8 @@ export class FirecrackerProgram {
       await rename(scratch, target);
     } catch (error) {
       await rm(scratch, { recursive: true, force: true });
+      if (isDiskFull(error))
+        throw new AppError('disk_full', 'No room on the disk for a copy of Firecracker', { cause: error });
       if (!isErrno(error, 'EEXIST', 'ENOTEMPTY')) throw error;
     }
   }

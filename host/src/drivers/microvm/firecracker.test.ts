@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { standIn } from '../../../../tests/support/firecracker-program.ts';
 import { ownedPrefix } from '../../../../tests/support/owned-directory.ts';
+import { vmPlan } from '../../../../tests/support/vm-plan.ts';
 import { waitFor } from '../../../../tests/support/wait.ts';
 import { type ApiRequest, FirecrackerApi } from './firecracker-api.ts';
 import { bootRequests } from './firecracker.ts';
@@ -40,24 +41,15 @@ after(async () => {
   await rm(directory, { recursive: true });
 });
 
+/** Whose files the stand-in opens. */
 function plan(changes: Partial<VmPlan> = {}): VmPlan {
-  return {
-    accelerator: 'kvm',
+  return vmPlan({
     kernel: join(directory, 'vmlinux'),
     initrd: join(directory, 'initrd'),
     lowers: [join(directory, 'l0')],
     upper: { path: join(directory, 'disk'), bytes: 2 ** 20 },
-    mounts: [],
-    memoryBytes: 2 ** 28,
-    cpuMilli: 1_500,
-    hostname: 'box',
-    shmBytes: 2 ** 20,
-    openFilesMax: 1_024,
-    pidsMax: 64,
-    hasNetwork: true,
-    unixSeconds: 1,
     ...changes,
-  };
+  });
 }
 
 /** Those that need neither a tap nor a VM module. */

@@ -2,30 +2,11 @@
 import assert from 'node:assert/strict';
 import { availableParallelism } from 'node:os';
 import { test } from 'node:test';
+import { vmPlan } from '../../../../tests/support/vm-plan.ts';
 import { qemu } from './qemu.ts';
 import { templateKind } from './templates.ts';
 import type { VmPlan } from './vmm.ts';
 import type { VmmStart } from './vmm-channel.ts';
-
-function plan(changes: Partial<VmPlan>): VmPlan {
-  return {
-    accelerator: 'kvm',
-    kernel: '/boot/vmlinux',
-    initrd: '/drives/initrd',
-    lowers: ['/drives/l0'],
-    upper: { path: '/disk', bytes: 2 ** 28 },
-    mounts: [],
-    memoryBytes: 2 ** 28,
-    cpuMilli: 1_500,
-    hostname: 'box',
-    shmBytes: 2 ** 20,
-    openFilesMax: 1_024,
-    pidsMax: 64,
-    hasNetwork: true,
-    unixSeconds: 1,
-    ...changes,
-  };
-}
 
 function starts(planned: VmPlan): readonly VmmStart[] {
   const { copies } = qemu;
@@ -47,18 +28,18 @@ test('on KVM it has the host’s processors, as many as its limit and the host h
     [1_001, 2],
     [1_024_000, 32],
   ] as const) {
-    for (const start of starts(plan({ cpuMilli }))) {
+    for (const start of starts(vmPlan({ cpuMilli }))) {
       assert.equal(option(start, 'accel'), 'kvm');
       assert.match(option(start, 'cpu') ?? '', /^host(,arch-capabilities=off)?$/);
       assert.equal(option(start, 'smp'), String(Math.min(wanted, most)));
       assert.doesNotMatch(option(start, 'append') ?? '', /tsc|no_timer_check/);
     }
   }
-  assert.deepEqual(qemu.devices?.(plan({})), ['kvm']);
+  assert.deepEqual(qemu.devices?.(vmPlan({})), ['kvm']);
 });
 
 test('emulated it has one processor, the words for its clock, room for translated code and no device of the host', () => {
-  const emulated = plan({ accelerator: 'tcg', cpuMilli: 4_000 });
+  const emulated = vmPlan({ accelerator: 'tcg', cpuMilli: 4_000 });
   for (const start of starts(emulated)) {
     assert.match(option(start, 'accel') ?? '', /^tcg,thread=single,/);
     assert.deepEqual([option(start, 'cpu'), option(start, 'smp')], ['max', '1']);
@@ -73,7 +54,7 @@ test('emulated it has one processor, the words for its clock, room for translate
 
 test('machines of two accelerators have no template in common', () => {
   const kindOf = (accelerator: VmPlan['accelerator']): string => {
-    const still = qemu.copies?.still(plan({ accelerator, cpuMilli: 1_000 }), [4096]);
+    const still = qemu.copies?.still(vmPlan({ accelerator, cpuMilli: 1_000 }), [4096]);
     assert.ok(still);
     return templateKind({ root: 'vm/x', initrd: 'vm/initrd-x' }, still).kind;
   };
