@@ -1,3 +1,4 @@
+/** The plan of a virtual machine, for tests of what a VMM is told. */
 import type { VmPlan } from '../../host/src/drivers/microvm/vmm.ts';
 
 /** A machine that is planned and never started, with one layer and a network. */
