@@ -44,6 +44,11 @@ async function create(id: string, memoryMb = 128): Promise<void> {
   });
 }
 
+async function createAndEnd(id: string, memoryMb?: number): Promise<void> {
+  await create(id, memoryMb);
+  await send('DELETE', `${sandboxes}/${id}`);
+}
+
 async function send(method: string, path: string, body?: unknown): Promise<Answer> {
   const answer = await daemon.request(method, path, body);
   assert.ok(answer.status < 300, answer.text);
@@ -91,7 +96,9 @@ const identity = [
   'cut -d" " -f1 /proc/self/maps | head -1',
 ];
 
-test('two VMs of a kind go on from one template, and are two', async () => {
+test('the first VM of a kind boots; two more go on from one template, and are two', async () => {
+  await createAndEnd('zero');
+  assert.deepEqual(templates(), []);
   // Asked for at once: whose turn it is makes the template, and the other waits for it.
   await Promise.all([create('one'), create('two')]);
   assert.deepEqual([vmms().length, copies(), templates().length], [2, 2, 1]);
@@ -152,8 +159,7 @@ test('a template whose bytes were changed is not used, and neither is one that n
   await file.write('changed', 1_000_000);
   await file.close();
   const others = templates().filter((name) => name !== first);
-  await create('three');
-  await send('DELETE', `${sandboxes}/three`);
+  await createAndEnd('three');
   assert.ok(!templates().includes(first));
 
   // By its name it is what was once made.
@@ -179,6 +185,7 @@ test('a template whose bytes were changed is not used, and neither is one that n
 
 test('a VM of another size has a template of its own, and boots where that can not be made', async () => {
   const before = [copies(), templates().length];
+  await createAndEnd('first-large', 192);
   const made = create('large', 192);
   await waitFor('a template that is being made', () => unfinished().length > 0, 120_000);
   for (const { pid, command } of vmms()) if (command.includes('-m 192M')) process.kill(pid, 'SIGKILL');
@@ -191,6 +198,7 @@ test('a VM of another size has a template of its own, and boots where that can n
 
 test('a daemon that dies while a template is made leaves nothing of it', async () => {
   const before = [vmms().length, templates().length];
+  await createAndEnd('first-lost', 224);
   create('lost', 224).catch(() => undefined); // Nobody is there to answer.
   await waitFor('a template that is being made', () => unfinished().length > 0, 120_000);
   await daemon.kill();
@@ -206,9 +214,9 @@ test('a daemon that dies while a template is made leaves nothing of it', async (
 test('without the VM module its templates are collected', async () => {
   for (const id of ['one', 'two']) await send('DELETE', `${sandboxes}/${id}`);
   assert.deepEqual(vmms(), []);
-  await create('last');
+  await createAndEnd('last');
+  await createAndEnd('very-last');
   assert.equal(templates().length > 0, true);
-  await send('DELETE', `${sandboxes}/last`);
   await send('POST', '/v1/gc', {});
   assert.equal(templates().length > 0, true);
   await send('DELETE', '/v1/modules/900-vmm');

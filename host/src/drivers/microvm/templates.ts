@@ -18,7 +18,8 @@ const templatesMax = 8;
 const bytesMax = 2_147_483_648;
 /** What could not be made is not tried again with each start. */
 const failedMs = 600_000;
-const failedMax = 100;
+/** Kinds that are remembered: of more than these the daemon begins anew. */
+const kindsMax = 100;
 const folder = 'vm/templates';
 
 /** The name of a file begins with where it may be used, which is the VM module, this release's first program, and the host since it started. */
@@ -41,6 +42,8 @@ export class Templates {
   readonly #dataDir: string;
   readonly #asked = new Map<string, Promise<string | undefined>>();
   readonly #failedMs = new Map<string, number>();
+  /** A kind's first VM since the daemon started boots: many a kind has no second one. */
+  readonly #wanted = new Set<string>();
   #swept: Promise<void> | undefined;
 
   constructor(dataDir: string) {
@@ -48,8 +51,8 @@ export class Templates {
   }
 
   /**
-   * The one of this kind, relative to the data directory; where there is none `make` writes it to the path it is given, and all who ask
-   * meanwhile wait for that. Undefined where it can't be made, or nobody is asked to.
+   * The one of this kind, relative to the data directory; where there is none and one was wanted before, `make` writes it to the path it
+   * is given, and all who ask meanwhile wait for that. Undefined where it can't be made, or nobody is asked to.
    */
   async get(
     kind: TemplateKind,
@@ -59,13 +62,16 @@ export class Templates {
     const key = keyOf(kind);
     const asked = this.#asked.get(key);
     if (asked !== undefined) return await asked;
-    const found = this.#findOrMake(kind, make).catch(() => {
+    const isFirst = make !== undefined && !this.#wanted.has(key);
+    if (isFirst) remember(this.#wanted, () => this.#wanted.add(key));
+    const maker = isFirst ? undefined : make;
+    const found = this.#findOrMake(kind, maker).catch(() => {
       // Whatever it was, a VM boots without a template; what is wrong with this host shows there.
-      if (this.#failedMs.size === failedMax) this.#failedMs.clear();
-      if (signal?.aborted !== true) this.#failedMs.set(key, performance.now());
+      if (signal?.aborted !== true)
+        remember(this.#failedMs, () => this.#failedMs.set(key, performance.now()));
       return undefined;
     });
-    if (make === undefined) return await found;
+    if (maker === undefined) return await found;
     const making = found.finally(() => this.#asked.delete(key));
     this.#asked.set(key, making);
     return await making;
@@ -159,6 +165,11 @@ export class Templates {
   #pathOf(name: string): string {
     return join(this.#dataDir, folder, name);
   }
+}
+
+function remember(kinds: { readonly size: number; clear(): void }, add: () => void): void {
+  if (kinds.size === kindsMax) kinds.clear();
+  add();
 }
 
 function keyOf({ place, kind }: TemplateKind): string {
