@@ -66,7 +66,7 @@ async function output(cmd: string): Promise<string> {
 }
 
 function vmm(): ProcessEntry | undefined {
-  return processesOf(daemon.dataDir).find(({ command }) => command.includes('qemu-system'));
+  return processesOf(daemon.dataDir).findLast(({ command }) => command.includes('qemu-system'));
 }
 
 /** By the freezer of its group, in either version of control groups; where an ordinary user has none, by signals. */
@@ -220,4 +220,15 @@ test('what a microVM can not do is refused', async () => {
 test('nothing is left of it when it is gone', async () => {
   await send('DELETE', `${sandboxes}/dev`);
   assert.equal(vmm(), undefined);
+});
+
+test('one that is removed while it boots is not waited for', async () => {
+  const asked = { id: 'gone', layers: ['000-base-debian'], memory_mb: 192 };
+  const making = daemon.request('POST', sandboxes, asked);
+  const boots = (): boolean => vmm()?.command.includes('-m 192M') === true;
+  await waitFor('its VMM', boots, 60_000);
+  await send('DELETE', `${sandboxes}/gone`);
+  assert.ok(!boots());
+  const { status, json, text } = await making;
+  assert.deepEqual([status, json.code], [404, 'sandbox_not_found'], text);
 });

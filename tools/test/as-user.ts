@@ -23,9 +23,15 @@ const kinds: readonly Kind[] = [
   { name: 'ordinary user without (single-id mode)', withSubordinateIds: false },
 ];
 
-/** What is run as a user alone where there is one to run it: boxes are what users start, and of root's there are the other files. */
+/**
+ * What is run as a user alone where there is one to run it: boxes, which are what users start, and files whose counterparts are run as root
+ * alone (`sameForAll`, the microVMs' attacks and faults), so that each thing is tried as one of both and the launcher as both.
+ */
 export const asUsersAlone = [
+  'tests/e2e/box.test.ts',
   'tests/e2e/box-caches.test.ts',
+  'tests/e2e/box-doctor.test.ts',
+  'tests/e2e/box-git.test.ts',
   'tests/e2e/box-learn.test.ts',
   'tests/e2e/box-policy.test.ts',
   'tests/e2e/box-ports.test.ts',
@@ -33,8 +39,27 @@ export const asUsersAlone = [
   'tests/e2e/box-seed.test.ts',
   'tests/e2e/box-sockets.test.ts',
   'tests/e2e/box-standby.test.ts',
+  'tests/e2e/build-to-bucket.test.ts',
+  'tests/e2e/cli.test.ts',
+  'tests/e2e/cli-exec.test.ts',
+  'tests/e2e/files.test.ts',
+  'tests/e2e/groups.test.ts',
+  'tests/e2e/idle-exit.test.ts',
+  'tests/e2e/image-commit.test.ts',
+  'tests/e2e/microvm.test.ts',
+  'tests/e2e/modules.test.ts',
+  'tests/e2e/ports.test.ts',
+  'tests/e2e/processes-restart.test.ts',
+  'tests/e2e/s3-ephemeral.test.ts',
   'tests/e2e/srt-module.test.ts',
   'tests/e2e/srt.test.ts',
+  'tests/security/box-elsewhere.test.ts',
+  'tests/security/box-git.test.ts',
+  'tests/security/box-huge.test.ts',
+  'tests/security/box-kills.test.ts',
+  'tests/security/box-nesting.test.ts',
+  'tests/security/box-races.test.ts',
+  'tests/security/box-repository.test.ts',
 ];
 
 /** Folders that nobody edits in place. */
@@ -49,6 +74,8 @@ const runMsMax = 60 * 60_000;
  */
 const sameForAll = [
   'tests/e2e/access.test.ts',
+  // One of its disks wants root.
+  'tests/e2e/admission.test.ts',
   'tests/e2e/api-curl.test.ts',
   'tests/e2e/api-fuzz.test.ts',
   'tests/e2e/api-order.test.ts',
@@ -77,6 +104,7 @@ const sameForAll = [
   'tests/e2e/image-push.test.ts',
   'tests/e2e/keys.test.ts',
   'tests/e2e/mcp.test.ts',
+  'tests/e2e/microvm-memory.test.ts',
   'tests/e2e/openapi-clients.test.ts',
   'tests/e2e/ports-access.test.ts',
   // It reads uppers from outside, which wants root.
@@ -91,6 +119,7 @@ const sameForAll = [
   'tests/e2e/python-contexts.test.ts',
   'tests/e2e/python-sdk.test.ts',
   'tests/e2e/repl.test.ts',
+  'tests/e2e/schedules.test.ts',
   // Bytes to and from a bucket; with a user's sandboxes it is `build-to-bucket` and `s3-ephemeral`.
   'tests/e2e/s3.test.ts',
   'tests/e2e/s3-snapshots.test.ts',

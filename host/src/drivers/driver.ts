@@ -222,7 +222,10 @@ export interface Driver {
   hasUpper(id: SandboxId, generation: number): boolean;
   removeUpper(id: SandboxId, generation: number): Promise<void>;
   upperUsage(id: SandboxId, generation: number): Promise<UpperUsage>;
-  /** Returns when PID 1 accepts connections. @throws launch_failed, disk_full, launcher_unavailable */
+  /**
+   * Returns when PID 1 accepts connections. With the signal, where a start takes seconds, whoever removes it does not wait for that.
+   * @throws launch_failed, disk_full, launcher_unavailable
+   */
   start(spec: StartSpec, signal?: AbortSignal): Promise<RunningSandbox>;
   /**
    * Ends every process of the sandbox and waits until all are gone. `forGood`: it will not be started on this upper

@@ -8,7 +8,7 @@ import type { Problem } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import { errorText } from '@squash/base/bug';
-import { removeSandbox } from '../sandbox/remove.ts';
+import { removedError, removeSandbox } from '../sandbox/remove.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { World } from '../sandbox/world.ts';
 import type { LocalModules } from './modules.ts';
@@ -110,7 +110,7 @@ export class Removals implements Disposable {
 
   async #remove(sandbox: Sandbox): Promise<void> {
     const { world, residents, modules } = this.#options;
-    sandbox.removal.abort();
+    sandbox.removal.abort(removedError(sandbox));
     await Promise.allSettled(sandbox.merges.keys());
     // What waits is refused from here on: a full mailbox must not refuse the removal.
     await sandbox.mailbox.idle();

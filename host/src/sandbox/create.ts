@@ -143,10 +143,8 @@ async function applyRules({ world, row, rules }: Sandbox): Promise<void> {
 async function startNew(sandbox: Sandbox, compiled: CompiledRoot | undefined): Promise<void> {
   const { world, row } = sandbox;
   const trees = stackOrder(row.layers).map((layer) => layer.digest);
-  const running = await world.driver.start({
-    ...startSpec(world, row, { trees, compiled }),
-    makesUpper: true,
-  });
+  const spec = { ...startSpec(world, row, { trees, compiled }), makesUpper: true };
+  const running = await world.driver.start(spec, sandbox.removal.signal);
   faultPoint('create.started');
   sandbox.started(running, createdEvent(sandbox));
 }

@@ -30,7 +30,12 @@ export async function removeSandbox(sandbox: Sandbox): Promise<void> {
   // Nobody waits for the room: it comes back behind the answer, or with the next daemon.
   void files.clear(row.id);
   sandbox.close();
-  sandbox.mailbox.close(new AppError('sandbox_not_found', `Cannot use sandbox "${row.id}": it was removed`));
+  sandbox.mailbox.close(removedError(sandbox));
+}
+
+/** Whoever waits for something of it is told this. */
+export function removedError({ row }: Sandbox): AppError {
+  return new AppError('sandbox_not_found', `Cannot use sandbox "${row.id}": it was removed`);
 }
 
 /**

@@ -265,7 +265,7 @@ export class Sandbox implements RunHost {
       this.change({ ...change, trust, instance }, how);
       faultPoint('start.committed');
       const spec = { ...startSpec(this.world, this.#row, { trees }), makesUpper: this.mayLackUpper };
-      this.started(await driver.start(spec), event);
+      this.started(await driver.start(spec, this.removal.signal), event);
       this.mayLackUpper = false;
     });
   }

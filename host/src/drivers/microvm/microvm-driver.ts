@@ -168,7 +168,7 @@ export class MicrovmDriver extends NamespaceDriver {
   }
 
   override async start(spec: StartSpec, signal?: AbortSignal): Promise<RunningSandbox> {
-    if (spec.backend !== 'vm') return await super.start(spec, signal);
+    if (spec.backend !== 'vm') return await super.start(spec);
     return await this.#holding(() => this.#start(spec, signal));
   }
 
