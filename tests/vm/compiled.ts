@@ -16,7 +16,7 @@ const projectFolder = join(import.meta.dirname, '../..');
 /** The guest's users whose commands run Node, beside root: entries are kept by user, and are the same for all. */
 const otherUsers = [1000, 1001];
 /** What they import is compiled with them. */
-const sources = '{base,certificate,cli,contract,egress,host,installation,policy}/src/**/!(*.test).ts';
+const sources = '{base,certificate,cli,contract,egress,groups,host,installation,policy}/src/**/!(*.test).ts';
 const asRoot = '--unshare-user --uid 0 --ro-bind / / --dev /dev --proc /proc --tmpfs /opt'.split(' ');
 
 /** Makes Node's cache in this folder, of the sources and of these other programs of the project. @returns its path */
