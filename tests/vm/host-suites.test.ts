@@ -28,7 +28,7 @@ const isLong = process.env['TEST_LONG'] === '1';
 const asRoot = 'launcher .default.';
 const allFiles: readonly HostFile[] = [
   { file: 'host/src/drivers/namespace/uppers.test.ts', only: `${asRoot}|^project upper` },
-  { file: 'tests/faults/overcommitted-disk.test.ts', only: 'project', every: 4 },
+  { file: 'tests/faults/overcommitted-disk.test.ts', only: 'project', every: 12 },
   {
     file: 'host/src/launch/launch-client.test.ts',
     only: `${asRoot}|limited|processor time|out-of-memory|frozen`,
