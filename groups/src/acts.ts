@@ -5,16 +5,24 @@
 import { rfc3339 } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import type { Action, ActionDecision, ActionRequest } from '@squash/contract/actions';
+import type { AuditCaller } from '@squash/contract/audit';
 import { AppError } from '@squash/contract/errors';
 import { groupLimits } from '@squash/contract/group-limits';
 import { type Actor, askedBy, bounded, type Means, perform } from './act-table.ts';
 import { judge, type Verdict } from './judge.ts';
 import { firstTime } from './next-time.ts';
+import type { Decision, Witness } from './ports.ts';
 import type { ActionRow } from './rows.ts';
 
 export interface ActsOptions extends Omit<Means, 'nowMs' | 'isAllowed'> {
   readonly nowMs: () => number;
   readonly log: Log;
+  readonly witness: Witness;
+}
+
+export interface Deciding extends Pick<ActionDecision, 'decision'> {
+  readonly reason?: string | null | undefined;
+  readonly by: AuditCaller;
 }
 
 /** What the agent is answered. */
@@ -40,10 +48,14 @@ export class Acts {
         // Keys come in the order of the schema.
         if (JSON.stringify(known.request) === JSON.stringify(request))
           return { kind: 'known', action: actionOf(known) };
-        return { kind: 'refused', rule: 'id: another action of the group has it' };
+        return this.#refused(actor, request, 'id: another action of the group has it');
       }
       if (rows.countOfRun(actor.run) >= groupLimits.actionsOfRunMax)
-        return { kind: 'refused', rule: `actions: a run asks for ${groupLimits.actionsOfRunMax} at most` };
+        return this.#refused(
+          actor,
+          request,
+          `actions: a run asks for ${groupLimits.actionsOfRunMax} at most`,
+        );
       const asked = { group: actor.group, run: actor.run, request, askedMs: nowMs() };
       // What can never be is refused before a person is asked.
       if (request.action === 'schedule.create')
@@ -59,6 +71,7 @@ export class Acts {
       this.#mark(actor.run, outcome);
       const row = rows.action(number);
       if (row === undefined) throw new AppError('internal', `action ${number} is not stored`);
+      this.#witness(row, null);
       return { kind: 'known', action: actionOf(row) };
     });
     const { group, run } = actor;
@@ -78,13 +91,7 @@ export class Acts {
   }
 
   /** A person's word. What the tier refuses by now stays refused. @throws action_not_found, action_decided, disk_full */
-  decide(
-    number: number,
-    {
-      decision,
-      reason = null,
-    }: Omit<ActionDecision, 'reason'> & { readonly reason?: string | null | undefined },
-  ): Action {
+  decide(number: number, { decision, reason = null, by }: Deciding): Action {
     const { rows, log, nowMs } = this.#options;
     const decided = rows.transaction(() => {
       const row = rows.action(number);
@@ -97,6 +104,7 @@ export class Acts {
       };
       const next = this.#decided(actor, row, { decision, reason });
       rows.putAction({ ...next, decidedMs: nowMs() });
+      this.#witness(next, by);
       return actionOf({ ...next, decidedMs: nowMs() });
     });
     log.info('group.decide', {
@@ -107,6 +115,28 @@ export class Acts {
       rule: decided.rule,
     });
     return decided;
+  }
+
+  /** Of a group that is being removed. Within that transaction. */
+  withdraw(group: string, by: AuditCaller): void {
+    for (const row of this.#options.rows.actions({ state: 'held', group }, groupLimits.heldMax))
+      this.#witness({ ...row, state: 'withdrawn' }, by);
+  }
+
+  #refused({ group, run }: Actor, { action }: ActionRequest, rule: string): Asking {
+    const { rows, witness } = this.#options;
+    const sandbox = rows.run(run)?.sandbox ?? null;
+    witness.decided({ action: null, asked: action, group, run, sandbox, state: 'refused', rule, by: null });
+    return { kind: 'refused', rule };
+  }
+
+  #witness(
+    { number, request, group, run, state, rule }: Omit<ActionRow, 'state'> & Pick<Decision, 'state'>,
+    by: Decision['by'],
+  ): void {
+    const { rows, witness } = this.#options;
+    const sandbox = rows.run(run)?.sandbox ?? null;
+    witness.decided({ action: number, asked: request.action, group, run, sandbox, state, rule, by });
   }
 
   #decided(

@@ -38,7 +38,8 @@ before(() => {
   registry.createChat({ name: 'g', group: 'g', trigger: null, senders: '*', others: 'drop' }, { nowMs: 1 });
   const intake = new Intake(rows, registry);
   const schedules = new Schedules(store.schedules, registry);
-  const acts = new Acts({ rows, registry, intake, schedules, nowMs, log: keptLog('warn').log });
+  const witness = { decided: () => undefined };
+  const acts = new Acts({ rows, registry, intake, schedules, nowMs, log: keptLog('warn').log, witness });
   const actor = { group: 'g', run: 1, depth: 0 };
   open = async () => {
     const views = new Views(rows, registry, schedules);

@@ -813,8 +813,10 @@ class AuditListOptions(TypedDict, total=False):
     """only about this sandbox"""
     operation: str
     """only this operation, such as `sandbox.create`"""
-    decision: Literal["allowed", "refused"]
+    decision: Literal["allowed", "refused", "held"]
     """only what was decided so"""
+    of: Literal["requests", "agents"]
+    """`agents`: what agents of groups asked for; else requests of clients"""
     since: str
     """only from this time on"""
 
@@ -828,7 +830,7 @@ class EventListOptions(TypedDict, total=False):
 
 
 class WebhookCreateOptions(TypedDict, total=False):
-    types: Sequence[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided"]]
+    types: Sequence[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided", "action.held", "action.decided"]]
     """types of events; none: all of them"""
     owner: str
     """only events of this owner; none: of all"""
@@ -839,7 +841,7 @@ class WebhookCreateOptions(TypedDict, total=False):
 class WebhookUpdateOptions(TypedDict, total=False):
     url: str
     """http or https; private and reserved addresses only as SQUASH_WEBHOOK_RANGES says"""
-    types: Sequence[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided"]]
+    types: Sequence[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided", "action.held", "action.decided"]]
     """types of events; none: all of them"""
     enabled: bool
     """what happens while it is not enabled is not sent later"""

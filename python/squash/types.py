@@ -1658,6 +1658,19 @@ class AuditEntryCallerUnknown(Record):
 
 
 @dataclass(frozen=True)
+class AuditEntryCallerAgent(Record):
+    """of a group, over its channel; such lines are in files of their own"""
+    kind: Literal["agent"]
+    group: str
+    run: int
+    _shape: ClassVar[Shape] = {
+        "kind": r.anything,
+        "group": r.text,
+        "run": r.integer,
+    }
+
+
+@dataclass(frozen=True)
 class AuditEntryPeer(Record):
     address: str
     """`unix`, or the address that the connection came from"""
@@ -1675,7 +1688,7 @@ class AuditEntry(Record):
     """RFC 3339, UTC: when it was answered"""
     request_id: str
     """as in the answer’s header `squash-request-id`"""
-    caller: AuditEntryCallerOperator | AuditEntryCallerKey | AuditEntryCallerUnknown
+    caller: AuditEntryCallerOperator | AuditEntryCallerKey | AuditEntryCallerUnknown | AuditEntryCallerAgent
     peer: AuditEntryPeer
     operation: str | None
     """null: the request reached none"""
@@ -1683,12 +1696,16 @@ class AuditEntry(Record):
     """as the client named it, 128 characters at most"""
     stage: Literal["whole", "start", "end"]
     """a WebSocket has a line when it begins and one when it ends, all else one"""
-    decision: Literal["allowed", "refused"]
-    """whether the caller may do that"""
+    decision: Literal["allowed", "refused", "held"]
+    """whether the caller may do that; `held`: a person is asked"""
     code: str | None
     """of the error that was answered"""
     status: int
     duration_ms: float
+    action: int | None = None
+    """of an agent: its number, as in `group.actions`; null: it has none"""
+    rule: str | None = None
+    """which rule decided on the action"""
     dropped: int | None = None
     """refusals at the gate since the line before that have no line: there were too many"""
     lost: int | None = None
@@ -1696,7 +1713,7 @@ class AuditEntry(Record):
     _shape: ClassVar[Shape] = {
         "at": r.text,
         "request_id": r.text,
-        "caller": r.one_of("kind", {"operator": AuditEntryCallerOperator, "key": AuditEntryCallerKey, "unknown": AuditEntryCallerUnknown}),
+        "caller": r.one_of("kind", {"operator": AuditEntryCallerOperator, "key": AuditEntryCallerKey, "unknown": AuditEntryCallerUnknown, "agent": AuditEntryCallerAgent}),
         "peer": r.record(AuditEntryPeer),
         "operation": r.nullable(r.text),
         "sandbox": r.nullable(r.text),
@@ -1705,6 +1722,8 @@ class AuditEntry(Record):
         "code": r.nullable(r.text),
         "status": r.integer,
         "duration_ms": r.number,
+        "action": r.nullable(r.integer),
+        "rule": r.text,
         "dropped": r.integer,
         "lost": r.integer,
     }
@@ -1822,9 +1841,9 @@ class Event(Record):
     """grows and is never used again"""
     at: str
     """RFC 3339 with milliseconds, UTC"""
-    type: Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided"]
+    type: Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided", "action.held", "action.decided"]
     sandbox: str
-    """its id, which may be another sandbox’s by now"""
+    """its id, which may be another sandbox’s by now; empty: what it tells of has none any more"""
     owner: str
     data: dict[str, str | float | bool | None]
     """what there is to say beside that, by type"""
@@ -1842,7 +1861,7 @@ class Event(Record):
 class WebhookMade(Record):
     id: str
     url: str
-    types: list[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided"]]
+    types: list[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided", "action.held", "action.decided"]]
     owner: str | None
     enabled: bool
     created_at: str
@@ -1882,7 +1901,7 @@ class WebhookMade(Record):
 class Webhook(Record):
     id: str
     url: str
-    types: list[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided"]]
+    types: list[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided", "action.held", "action.decided"]]
     owner: str | None
     enabled: bool
     created_at: str
