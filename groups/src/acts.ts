@@ -27,7 +27,7 @@ export interface Deciding extends Pick<ActionDecision, 'decision'> {
 
 /** What the agent is answered. */
 export type Asking =
-  | { readonly kind: 'known'; readonly action: Action }
+  | { readonly kind: 'known'; readonly action: Action; readonly isNew: boolean }
   | { readonly kind: 'refused'; readonly rule: string };
 
 type Outcome = Pick<ActionRow, 'state' | 'reason'>;
@@ -47,7 +47,7 @@ export class Acts {
       if (known !== undefined) {
         // Keys come in the order of the schema.
         if (JSON.stringify(known.request) === JSON.stringify(request))
-          return { kind: 'known', action: actionOf(known) };
+          return { kind: 'known', action: actionOf(known), isNew: false };
         return this.#refused(actor, request, 'id: another action of the group has it');
       }
       if (rows.countOfRun(actor.run) >= groupLimits.actionsOfRunMax)
@@ -72,7 +72,7 @@ export class Acts {
       const row = rows.action(number);
       if (row === undefined) throw new AppError('internal', `action ${number} is not stored`);
       this.#witness(row, null);
-      return { kind: 'known', action: actionOf(row) };
+      return { kind: 'known', action: actionOf(row), isNew: true };
     });
     const { group, run } = actor;
     // All of the request is in its row: whatever an agent chose is no part of a line.

@@ -8,6 +8,8 @@ import type { GroupCreate } from '@squash/contract/groups';
 export interface SandboxWish {
   readonly group: GroupCreate;
   readonly run: number;
+  /** Of its command. */
+  readonly timeoutS: number;
   /** Destinations of its policy. */
   readonly allow: readonly string[];
   /** Id of the volume that is its folder. */

@@ -139,7 +139,7 @@ class EngineSandboxes implements RunSandboxes {
     });
   }
 
-  async make(id: string, { group, run, allow, volume }: SandboxWish): Promise<void> {
+  async make(id: string, { group, run, timeoutS, allow, volume }: SandboxWish): Promise<void> {
     const body = sandboxCreateSchema.parse({
       name: `group ${group.name} run ${run}`,
       labels: { group: group.name },
@@ -148,7 +148,7 @@ class EngineSandboxes implements RunSandboxes {
       ...(group.memory_mb !== undefined && { memory_mb: group.memory_mb }),
       policy: { allow },
       secrets: group.secrets,
-      lifetime_s: group.timeout_s + groupLimits.lingerS,
+      lifetime_s: timeoutS + groupLimits.lingerS,
       mounts: [{ volume: volumeRefSchema.parse(volume), path: folder, mode: 'rw' }],
     });
     const given = { id: sandboxIdSchema.parse(id), body, caller: operator, once: undefined };

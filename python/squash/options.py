@@ -881,6 +881,10 @@ class TierSetOptions(_TierSetOptions, total=False):
     """the least time between two times of such a schedule, and before one that comes once"""
     runs_max: int
     """runs at once, of all its groups"""
+    timeout_s: int
+    """a run of a group that says nothing else is ended when it takes longer"""
+    idle_timeout_s: int
+    """… and when neither output nor an action came for so long"""
 
 
 class _GroupCreateOptions(TypedDict):
@@ -901,8 +905,10 @@ class GroupCreateOptions(_GroupCreateOptions, total=False):
     """which secrets they may use, of what the tier allows"""
     memory_mb: int
     """none: the daemon’s default"""
-    timeout_s: int
-    """a run that takes longer is ended"""
+    timeout_s: int | None
+    """a run that takes longer is ended; null: as the tier says"""
+    idle_timeout_s: int | None
+    """a run is ended when neither output nor an action came for so long; null: as the tier says"""
     output_bytes_max: int
     """what of a run’s output is told"""
 

@@ -1993,6 +1993,10 @@ class Tier(Record):
     """which secrets its groups’ sandboxes may use at most"""
     runs_max: int
     """runs at once, of all its groups"""
+    timeout_s: int
+    """a run of a group that says nothing else is ended when it takes longer"""
+    idle_timeout_s: int
+    """… and when neither output nor an action came for so long"""
     name: str
     built_in: bool
     _shape: ClassVar[Shape] = {
@@ -2006,6 +2010,8 @@ class Tier(Record):
         "reach": r.array(r.text),
         "secrets": r.either(r.anything, r.array(r.text)),
         "runs_max": r.integer,
+        "timeout_s": r.integer,
+        "idle_timeout_s": r.integer,
         "name": r.text,
         "built_in": r.boolean,
     }
@@ -2026,8 +2032,10 @@ class Group(Record):
     secrets: list[str]
     """which secrets they may use, of what the tier allows"""
     memory_mb: int | None
-    timeout_s: int
-    """a run that takes longer is ended"""
+    timeout_s: int | None
+    """a run that takes longer is ended; null: as the tier says"""
+    idle_timeout_s: int | None
+    """a run is ended when neither output nor an action came for so long; null: as the tier says"""
     output_bytes_max: int
     """what of a run’s output is told"""
     volume: str | None
@@ -2048,7 +2056,8 @@ class Group(Record):
         "reach": r.array(r.text),
         "secrets": r.array(r.text),
         "memory_mb": r.nullable(r.integer),
-        "timeout_s": r.integer,
+        "timeout_s": r.nullable(r.integer),
+        "idle_timeout_s": r.nullable(r.integer),
         "output_bytes_max": r.integer,
         "volume": r.nullable(r.text),
         "created_at": r.text,

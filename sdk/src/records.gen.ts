@@ -514,8 +514,10 @@ export interface Group {
   /** which secrets they may use, of what the tier allows. Default: [] */
   readonly secrets: readonly string[];
   readonly memory_mb: number | null;
-  /** a run that takes longer is ended. Default: 1800 */
-  readonly timeout_s: number;
+  /** a run that takes longer is ended; null: as the tier says. Default: null */
+  readonly timeout_s: number | null;
+  /** a run is ended when neither output nor an action came for so long; null: as the tier says. Default: null */
+  readonly idle_timeout_s: number | null;
   /** what of a run’s output is told. Default: 1048576 */
   readonly output_bytes_max: number;
   /** its folder; null: no run has had one yet */
@@ -570,8 +572,10 @@ export interface GroupCreate {
   readonly secrets?: readonly string[];
   /** none: the daemon’s default */
   readonly memory_mb?: number;
-  /** a run that takes longer is ended. Default: 1800 */
-  readonly timeout_s?: number;
+  /** a run that takes longer is ended; null: as the tier says. Default: null */
+  readonly timeout_s?: number | null;
+  /** a run is ended when neither output nor an action came for so long; null: as the tier says. Default: null */
+  readonly idle_timeout_s?: number | null;
   /** what of a run’s output is told. Default: 1048576 */
   readonly output_bytes_max?: number;
 }
@@ -1674,6 +1678,10 @@ export interface Tier {
   readonly secrets: "all" | readonly string[];
   /** runs at once, of all its groups. Default: 8 */
   readonly runs_max: number;
+  /** a run of a group that says nothing else is ended when it takes longer. Default: 1800 */
+  readonly timeout_s: number;
+  /** … and when neither output nor an action came for so long. Default: 900 */
+  readonly idle_timeout_s: number;
   readonly name: string;
   readonly built_in: boolean;
 }
@@ -1711,6 +1719,10 @@ export interface TierChange {
   readonly secrets: "all" | readonly string[];
   /** runs at once, of all its groups. Default: 8 */
   readonly runs_max?: number;
+  /** a run of a group that says nothing else is ended when it takes longer. Default: 1800 */
+  readonly timeout_s?: number;
+  /** … and when neither output nor an action came for so long. Default: 900 */
+  readonly idle_timeout_s?: number;
 }
 
 export interface VolumeCreate {
