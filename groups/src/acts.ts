@@ -60,7 +60,7 @@ export class Acts {
       // What can never be is refused before a person is asked.
       if (request.action === 'schedule.create')
         firstTime({ ...request, fromMs: asked.askedMs }, asked.askedMs);
-      const verdict = this.#judged(actor, asked);
+      const verdict = this.#bounded(actor.group, this.#judged(actor, asked));
       const outcome = this.#outcome(actor, request, { ...verdict, isAllowed: false });
       const number = rows.insertAction({
         ...asked,
@@ -152,12 +152,17 @@ export class Acts {
   }
 
   #judged(actor: Actor, { request, askedMs }: Pick<ActionRow, 'request' | 'askedMs'>): Verdict {
-    const { rows, registry } = this.#options;
+    const { registry } = this.#options;
     const bound = bounded(actor, request);
     if (bound !== undefined) return { effect: 'deny', rule: bound };
     const asked = askedBy(actor, request, { ...this.#options, askedMs });
-    const verdict = judge(registry.tierOf(actor.group), asked);
-    if (verdict.effect !== 'hold' || rows.countHeld(actor.group) < groupLimits.heldMax) return verdict;
+    return judge(registry.tierOf(actor.group), asked);
+  }
+
+  /** Of what is new alone: who has asked too much can be allowed what waits. */
+  #bounded(group: string, verdict: Verdict): Verdict {
+    if (verdict.effect !== 'hold' || this.#options.rows.countHeld(group) < groupLimits.heldMax)
+      return verdict;
     return { effect: 'deny', rule: `held: ${groupLimits.heldMax} actions of the group wait already` };
   }
 
