@@ -1,46 +1,46 @@
 /**
- * Shows what waits for a person, one after the other, and asks. What a sandbox chose stands escaped on lines of its own, so that it
- * can't be taken for the question.
+ * Puts what waits for a person to him, one after the other. What a sandbox or an agent chose stands escaped on lines of its own, so that
+ * it can't be taken for the question; `approval-questions.ts` and `action-questions.ts` make them.
  */
-import type { ApprovalInfo } from '@squash/contract/approvals';
-import { approvalPath, type ApprovalPage, approvalsPath, wantedText } from './approvals.ts';
-import type { Client } from './client/client.ts';
-import { ruleText } from './commands/policy-show.ts';
 import { CliFailure, exitCodes } from './failure.ts';
-import { printFailure, printLine, printNote, visible } from './output/print.ts';
+import { printFailure, printLine, printNote } from './output/print.ts';
 import { AskingTerminal } from './terminal/ask.ts';
 
 const lookMs = 1_000;
 
-export interface Asking {
-  readonly client: Client;
-  /** Only what this one asks. */
-  readonly sandbox: string | undefined;
-  /** Goes on with what comes. */
-  readonly isWatching: boolean;
-  /** What asks, as a sentence begins with it. */
-  readonly what: 'Sandbox' | 'Box';
+export interface Question {
+  /** No other's. */
+  readonly id: string;
+  readonly askedAt: string;
+  /** Lines, shown as they are. */
+  readonly text: string;
   /** What may be typed, with its meaning. */
   readonly keys: string;
-  readonly answers: Readonly<Record<string, Answer>>;
+  /** By what is typed; each says what became of it. */
+  readonly answers: Readonly<Record<string, () => Promise<string>>>;
+  /** What became of it; undefined: it waits. */
+  readonly over: () => Promise<string | undefined>;
 }
 
-export interface Answer {
-  readonly decision: object;
-  /** When that has been taken. */
-  readonly after?: (approval: ApprovalInfo) => Promise<void>;
+export interface Asking {
+  /** All that wait. */
+  readonly questions: () => Promise<readonly Question[]>;
+  /** Goes on with what comes. */
+  readonly isWatching: boolean;
 }
 
 /** Until nothing waits, or nobody is there to ask any more. @throws usage where there is no terminal */
-export async function askPerson(asking: Asking): Promise<'answered' | 'nobody'> {
+export async function askPerson({ questions, isWatching }: Asking): Promise<'answered' | 'nobody'> {
   using terminal = new AskingTerminal();
   const put = new Set<string>();
   for (;;) {
-    const [next] = (await pendingApprovals(asking.client, asking.sandbox)).filter(({ id }) => !put.has(id));
+    const [next] = (await questions())
+      .filter(({ id }) => !put.has(id))
+      .toSorted((one, other) => one.askedAt.localeCompare(other.askedAt));
     if (next !== undefined) {
       put.add(next.id);
-      if (!(await putToPerson(asking, terminal, next))) return 'nobody';
-    } else if (asking.isWatching) await later();
+      if (!(await putToPerson(next, terminal))) return 'nobody';
+    } else if (isWatching) await later();
     else {
       if (put.size === 0) printNote('squash: nothing waits for an answer');
       return 'answered';
@@ -48,31 +48,20 @@ export async function askPerson(asking: Asking): Promise<'answered' | 'nobody'> 
   }
 }
 
-/** Oldest first. */
-export async function pendingApprovals(client: Client, sandbox?: string): Promise<readonly ApprovalInfo[]> {
-  const { items } = await client.get<ApprovalPage>(
-    approvalsPath({ state: 'pending', limit: 1_000, sandbox }),
-  );
-  return items.toReversed();
-}
-
 /** False: there is nobody to ask any more. */
-async function putToPerson(
-  asking: Asking,
-  terminal: AskingTerminal,
-  approval: ApprovalInfo,
-): Promise<boolean> {
-  printLine(shown(asking, approval));
+async function putToPerson(question: Question, terminal: AskingTerminal): Promise<boolean> {
+  printLine(question.text);
   const over = new AbortController();
   const done = new AbortController();
-  const watching = watch(asking, approval.id, { over, done: done.signal });
+  const watching = watch(question, { over, done: done.signal });
   try {
     for (;;) {
-      const answer = await terminal.ask(asking.keys, over.signal);
-      if (answer === undefined) return over.signal.aborted;
-      const meant = asking.answers[answer.toLowerCase()];
-      if (answer === '') return true;
-      if (meant !== undefined) return await decide(asking, approval, meant);
+      const typed = await terminal.ask(question.keys, over.signal);
+      if (typed === undefined) return over.signal.aborted;
+      if (typed === '') return true;
+      const key = typed.toLowerCase();
+      const answer = Object.hasOwn(question.answers, key) ? question.answers[key] : undefined;
+      if (answer !== undefined) return await decide(answer);
     }
   } finally {
     done.abort();
@@ -80,15 +69,9 @@ async function putToPerson(
   }
 }
 
-async function decide(
-  { client }: Asking,
-  approval: ApprovalInfo,
-  { decision, after }: Answer,
-): Promise<true> {
+async function decide(answer: () => Promise<string>): Promise<true> {
   try {
-    const { state } = await client.post<ApprovalInfo>(approvalPath(approval.id), decision);
-    printLine(state);
-    await after?.(approval);
+    printLine(await answer());
   } catch (failure) {
     // Too late, or not for this key: the next question is put all the same.
     if (!(failure instanceof CliFailure) || failure.exitCode === exitCodes.unreachable) throw failure;
@@ -99,36 +82,23 @@ async function decide(
 
 /** Takes the question back when somebody else has answered it, or nobody in time. */
 async function watch(
-  { client }: Asking,
-  id: string,
+  question: Question,
   { over, done }: { readonly over: AbortController; readonly done: AbortSignal },
 ): Promise<void> {
   for (;;) {
     await later(done);
     if (done.aborted) return;
-    let state: string;
+    let state: string | undefined;
     try {
-      ({ state } = await client.get<ApprovalInfo>(approvalPath(id)));
+      state = await question.over();
     } catch {
       // The daemon may be restarting; the answer will say what is wrong.
       continue;
     }
-    if (state === 'pending') continue;
+    if (state === undefined) continue;
     if (!done.aborted) printNote(`\nsquash: it is over: ${state}`);
     return over.abort();
   }
-}
-
-function shown({ what }: Asking, approval: ApprovalInfo): string {
-  const seconds = Math.max(0, Math.ceil((Date.parse(approval.expires_at) - Date.now()) / 1_000));
-  const lines = [
-    `${what} ${visible(approval.sandbox)} waits for ${wantedText(approval)}`,
-    `  asked by ${visible(approval.rule)}; refused in ${seconds} s`,
-    `  for longer than once: allow ${ruleText(approval.grant)}`,
-  ];
-  if (approval.host?.includes('xn--') === true)
-    lines.push('  "xn--" stands for letters of other scripts, which can look like others');
-  return lines.join('\n');
 }
 
 export async function later(signal?: AbortSignal): Promise<void> {

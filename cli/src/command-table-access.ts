@@ -93,6 +93,7 @@ export const accessCommands: readonly CommandSpec[] = [
       { name: 'sandbox', value: 'ID', kind: 'sandbox', summary: 'only about this sandbox' },
       { name: 'operation', value: 'ID', summary: 'only this operation, such as sandbox.create' },
       { name: 'refused', summary: 'only what was refused' },
+      { name: 'agents', summary: 'what agents of groups asked for, with the rule that decided' },
       { name: 'since', value: 'WHEN', summary: 'only of the last 30m, 12h or 7d, or from a time on' },
       { name: 'limit', value: 'N', summary: 'at most so many (default 100)' },
     ],

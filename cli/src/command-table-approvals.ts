@@ -8,11 +8,11 @@ export const approvalCommands: readonly CommandSpec[] = [
   {
     name: 'approve',
     group: 'network',
-    summary: 'answer what sandboxes wait for, one question after the other',
+    summary: 'answer what sandboxes and agents of groups wait for, one question after the other',
     positionals: [],
     flags: [{ name: 'watch', short: 'w', summary: 'go on with each question as it comes' }, ofSandbox],
     notes:
-      'A policy with "ask" puts the questions. y allows who waits now, s makes it a rule of the sandbox, a one for all sandboxes that ask, n refuses.',
+      'A policy with "ask" puts the questions. y allows who waits now, s makes it a rule of the sandbox, a one for all sandboxes that ask, n refuses. What a tier has agents ask for is put as well, but with --sandbox: y has it done, n refuses.',
     load: () => import('./commands/approve.ts'),
   },
   {

@@ -41,7 +41,16 @@ export const groupCommands: readonly CommandSpec[] = [
         summary: 'a secret they may use, of what the tier allows',
       },
       { name: 'memory', value: 'MIB', summary: 'memory of one of them' },
-      { name: 'timeout', value: 'SECONDS', summary: 'a run that takes longer is ended (default 1800)' },
+      {
+        name: 'timeout',
+        value: 'SECONDS',
+        summary: 'a run that takes longer is ended; else as the tier says',
+      },
+      {
+        name: 'idle-timeout',
+        value: 'SECONDS',
+        summary: 'a run is ended when nothing comes of it for so long; else as the tier says',
+      },
     ],
     rest: { after: 1, name: 'command' },
     notes:

@@ -2,6 +2,8 @@
 import { z } from 'zod';
 import { scopes } from './scope.ts';
 
+export const auditDecisions = ['allowed', 'refused', 'held'] as const;
+
 const callerSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('operator') }),
   z.strictObject({
@@ -12,6 +14,9 @@ const callerSchema = z.discriminatedUnion('kind', [
     scope: z.enum(scopes),
   }),
   z.strictObject({ kind: z.literal('unknown') }).describe('nobody whom the daemon knows'),
+  z
+    .strictObject({ kind: z.literal('agent'), group: z.string(), run: z.int() })
+    .describe('of a group, over its channel; such lines are in files of their own'),
 ]);
 export type AuditCaller = z.infer<typeof callerSchema>;
 
@@ -28,10 +33,16 @@ export const auditEntrySchema = z.strictObject({
   stage: z
     .enum(['whole', 'start', 'end'])
     .describe('a WebSocket has a line when it begins and one when it ends, all else one'),
-  decision: z.enum(['allowed', 'refused']).describe('whether the caller may do that'),
+  decision: z.enum(auditDecisions).describe('whether the caller may do that; `held`: a person is asked'),
   code: z.string().nullable().describe('of the error that was answered'),
   status: z.int(),
   duration_ms: z.number(),
+  action: z
+    .int()
+    .nullable()
+    .optional()
+    .describe('of an agent: its number, as in `group.actions`; null: it has none'),
+  rule: z.string().optional().describe('which rule decided on the action'),
   dropped: z
     .int()
     .optional()
@@ -55,7 +66,7 @@ export interface AuditFilters {
   readonly owner?: string | undefined;
   readonly sandbox?: string | undefined;
   readonly operation?: string | undefined;
-  readonly decision?: 'allowed' | 'refused' | undefined;
+  readonly decision?: (typeof auditDecisions)[number] | undefined;
   /** RFC 3339. */
   readonly since?: string | undefined;
 }

@@ -16,5 +16,7 @@ export const eventTypes = [
   'mount.detached',
   'approval.requested',
   'approval.decided',
+  'action.held',
+  'action.decided',
 ] as const;
 export type EventType = (typeof eventTypes)[number];

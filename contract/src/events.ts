@@ -12,7 +12,9 @@ export const eventSchema = z.strictObject({
   id: z.int().describe('grows and is never used again'),
   at: z.string().describe('RFC 3339 with milliseconds, UTC'),
   type: z.enum(eventTypes),
-  sandbox: z.string().describe('its id, which may be another sandbox’s by now'),
+  sandbox: z
+    .string()
+    .describe('its id, which may be another sandbox’s by now; empty: what it tells of has none any more'),
   owner: z.string(),
   data: z
     .record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()]))

@@ -41,8 +41,10 @@ export const groupLimits = {
   scheduleLookMs: 15_000,
   /** A clock that was put back by more than this was wrong before: times of schedules are told anew. */
   putBackMs: 10_800_000,
-  /** Hard end of a run. */
+  /** End of a run, whatever it does; the default is that of tiers … */
   timeoutS: { least: 1, default: 1_800, most: 86_400 },
+  /** … and of one of which nothing comes: a model that thinks takes minutes. */
+  idleTimeoutS: { least: 1, default: 900, most: 86_400 },
   /** What of a run's output is told; a program that prints on is not held up by it. */
   outputBytes: { least: 1, default: 1_048_576, most: 10_485_760 },
   /** What an agent asks for in one run, and what of one group may wait for a person. */

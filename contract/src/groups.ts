@@ -9,7 +9,7 @@ import { moduleNameSchema } from './ids.ts';
 import { imageReferenceSchema } from './image-reference.ts';
 import { limits } from './limits.ts';
 import { secretLimits, secretNameSchema } from './secrets.ts';
-import { destinationsSchema, tierNameSchema } from './tiers.ts';
+import { destinationsSchema, idleTimeoutSchema, tierNameSchema, timeoutSchema } from './tiers.ts';
 import { boundedText } from './tolerant.ts';
 
 /** The rule of NanoClaw's folders. */
@@ -34,7 +34,6 @@ const senderSchema = boundedText('sender', 256)
     error: 'a sender does not begin with "group:" or "schedule:": that is how agents and schedules are named',
   });
 
-const timeoutSchema = z.int().min(groupLimits.timeoutS.least).max(groupLimits.timeoutS.most);
 const outputSchema = z.int().min(groupLimits.outputBytes.least).max(groupLimits.outputBytes.most);
 
 const groupShape = {
@@ -77,7 +76,14 @@ const groupShape = {
     .max(limits.memoryMbMax)
     .optional()
     .describe('none: the daemon’s default'),
-  timeout_s: timeoutSchema.default(groupLimits.timeoutS.default).describe('a run that takes longer is ended'),
+  timeout_s: timeoutSchema
+    .nullable()
+    .default(null)
+    .describe('a run that takes longer is ended; null: as the tier says'),
+  idle_timeout_s: idleTimeoutSchema
+    .nullable()
+    .default(null)
+    .describe('a run is ended when neither output nor an action came for so long; null: as the tier says'),
   output_bytes_max: outputSchema
     .default(groupLimits.outputBytes.default)
     .describe('what of a run’s output is told'),

@@ -22,6 +22,12 @@ const effectSchema = z.enum(effects);
 /** The agent's own group, and every other one, whether it exists or not. */
 const reachSchema = z.strictObject({ own: effectSchema, others: effectSchema });
 
+export const timeoutSchema = z.int().min(groupLimits.timeoutS.least).max(groupLimits.timeoutS.most);
+export const idleTimeoutSchema = z
+  .int()
+  .min(groupLimits.idleTimeoutS.least)
+  .max(groupLimits.idleTimeoutS.most);
+
 const destinationSchema = z
   .string()
   .max(patternCharsMax)
@@ -57,6 +63,12 @@ export const tierBodySchema = z.strictObject({
     .max(groupLimits.runsMax)
     .default(groupLimits.runsMax)
     .describe('runs at once, of all its groups'),
+  timeout_s: timeoutSchema
+    .default(groupLimits.timeoutS.default)
+    .describe('a run of a group that says nothing else is ended when it takes longer'),
+  idle_timeout_s: idleTimeoutSchema
+    .default(groupLimits.idleTimeoutS.default)
+    .describe('… and when neither output nor an action came for so long'),
 });
 export type TierBody = z.output<typeof tierBodySchema>;
 

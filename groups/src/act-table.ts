@@ -97,14 +97,14 @@ export function perform(
       return;
     }
     case 'group.create': {
-      const { command, layers, image, memory_mb, timeout_s, output_bytes_max } = registry.group(
-        actor.group,
-      ).body;
+      const { command, layers, image, memory_mb, timeout_s, idle_timeout_s, output_bytes_max } =
+        registry.group(actor.group).body;
       const kept = {
         command,
         layers,
         image,
         timeout_s,
+        idle_timeout_s,
         output_bytes_max,
         ...(memory_mb !== undefined && { memory_mb }),
       };

@@ -5,21 +5,29 @@
 import { rfc3339 } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import type { Action, ActionDecision, ActionRequest } from '@squash/contract/actions';
+import type { AuditCaller } from '@squash/contract/audit';
 import { AppError } from '@squash/contract/errors';
 import { groupLimits } from '@squash/contract/group-limits';
 import { type Actor, askedBy, bounded, type Means, perform } from './act-table.ts';
 import { judge, type Verdict } from './judge.ts';
 import { firstTime } from './next-time.ts';
+import type { Decision, Witness } from './ports.ts';
 import type { ActionRow } from './rows.ts';
 
 export interface ActsOptions extends Omit<Means, 'nowMs' | 'isAllowed'> {
   readonly nowMs: () => number;
   readonly log: Log;
+  readonly witness: Witness;
+}
+
+export interface Deciding extends Pick<ActionDecision, 'decision'> {
+  readonly reason?: string | null | undefined;
+  readonly by: AuditCaller;
 }
 
 /** What the agent is answered. */
 export type Asking =
-  | { readonly kind: 'known'; readonly action: Action }
+  | { readonly kind: 'known'; readonly action: Action; readonly isNew: boolean }
   | { readonly kind: 'refused'; readonly rule: string };
 
 type Outcome = Pick<ActionRow, 'state' | 'reason'>;
@@ -39,16 +47,20 @@ export class Acts {
       if (known !== undefined) {
         // Keys come in the order of the schema.
         if (JSON.stringify(known.request) === JSON.stringify(request))
-          return { kind: 'known', action: actionOf(known) };
-        return { kind: 'refused', rule: 'id: another action of the group has it' };
+          return { kind: 'known', action: actionOf(known), isNew: false };
+        return this.#refused(actor, request, 'id: another action of the group has it');
       }
       if (rows.countOfRun(actor.run) >= groupLimits.actionsOfRunMax)
-        return { kind: 'refused', rule: `actions: a run asks for ${groupLimits.actionsOfRunMax} at most` };
+        return this.#refused(
+          actor,
+          request,
+          `actions: a run asks for ${groupLimits.actionsOfRunMax} at most`,
+        );
       const asked = { group: actor.group, run: actor.run, request, askedMs: nowMs() };
       // What can never be is refused before a person is asked.
       if (request.action === 'schedule.create')
         firstTime({ ...request, fromMs: asked.askedMs }, asked.askedMs);
-      const verdict = this.#judged(actor, asked);
+      const verdict = this.#bounded(actor.group, this.#judged(actor, asked));
       const outcome = this.#outcome(actor, request, { ...verdict, isAllowed: false });
       const number = rows.insertAction({
         ...asked,
@@ -59,7 +71,8 @@ export class Acts {
       this.#mark(actor.run, outcome);
       const row = rows.action(number);
       if (row === undefined) throw new AppError('internal', `action ${number} is not stored`);
-      return { kind: 'known', action: actionOf(row) };
+      this.#witness(row, null);
+      return { kind: 'known', action: actionOf(row), isNew: true };
     });
     const { group, run } = actor;
     // All of the request is in its row: whatever an agent chose is no part of a line.
@@ -78,13 +91,7 @@ export class Acts {
   }
 
   /** A person's word. What the tier refuses by now stays refused. @throws action_not_found, action_decided, disk_full */
-  decide(
-    number: number,
-    {
-      decision,
-      reason = null,
-    }: Omit<ActionDecision, 'reason'> & { readonly reason?: string | null | undefined },
-  ): Action {
+  decide(number: number, { decision, reason = null, by }: Deciding): Action {
     const { rows, log, nowMs } = this.#options;
     const decided = rows.transaction(() => {
       const row = rows.action(number);
@@ -97,6 +104,7 @@ export class Acts {
       };
       const next = this.#decided(actor, row, { decision, reason });
       rows.putAction({ ...next, decidedMs: nowMs() });
+      this.#witness(next, by);
       return actionOf({ ...next, decidedMs: nowMs() });
     });
     log.info('group.decide', {
@@ -107,6 +115,28 @@ export class Acts {
       rule: decided.rule,
     });
     return decided;
+  }
+
+  /** Of a group that is being removed. Within that transaction. */
+  withdraw(group: string, by: AuditCaller): void {
+    for (const row of this.#options.rows.actions({ state: 'held', group }, groupLimits.heldMax))
+      this.#witness({ ...row, state: 'withdrawn' }, by);
+  }
+
+  #refused({ group, run }: Actor, { action }: ActionRequest, rule: string): Asking {
+    const { rows, witness } = this.#options;
+    const sandbox = rows.run(run)?.sandbox ?? null;
+    witness.decided({ action: null, asked: action, group, run, sandbox, state: 'refused', rule, by: null });
+    return { kind: 'refused', rule };
+  }
+
+  #witness(
+    { number, request, group, run, state, rule }: Omit<ActionRow, 'state'> & Pick<Decision, 'state'>,
+    by: Decision['by'],
+  ): void {
+    const { rows, witness } = this.#options;
+    const sandbox = rows.run(run)?.sandbox ?? null;
+    witness.decided({ action: number, asked: request.action, group, run, sandbox, state, rule, by });
   }
 
   #decided(
@@ -122,12 +152,17 @@ export class Acts {
   }
 
   #judged(actor: Actor, { request, askedMs }: Pick<ActionRow, 'request' | 'askedMs'>): Verdict {
-    const { rows, registry } = this.#options;
+    const { registry } = this.#options;
     const bound = bounded(actor, request);
     if (bound !== undefined) return { effect: 'deny', rule: bound };
     const asked = askedBy(actor, request, { ...this.#options, askedMs });
-    const verdict = judge(registry.tierOf(actor.group), asked);
-    if (verdict.effect !== 'hold' || rows.countHeld(actor.group) < groupLimits.heldMax) return verdict;
+    return judge(registry.tierOf(actor.group), asked);
+  }
+
+  /** Of what is new alone: who has asked too much can be allowed what waits. */
+  #bounded(group: string, verdict: Verdict): Verdict {
+    if (verdict.effect !== 'hold' || this.#options.rows.countHeld(group) < groupLimits.heldMax)
+      return verdict;
     return { effect: 'deny', rule: `held: ${groupLimits.heldMax} actions of the group wait already` };
   }
 

@@ -34,15 +34,21 @@ before(() => {
     reach: [],
     secrets: [],
   };
-  registry.createGroup({ ...body, timeout_s: 1, output_bytes_max: 1 }, { nowMs: 1, by: null });
+  registry.createGroup(
+    { ...body, timeout_s: 1, idle_timeout_s: 1, output_bytes_max: 1 },
+    { nowMs: 1, by: null },
+  );
   registry.createChat({ name: 'g', group: 'g', trigger: null, senders: '*', others: 'drop' }, { nowMs: 1 });
   const intake = new Intake(rows, registry);
   const schedules = new Schedules(store.schedules, registry);
-  const acts = new Acts({ rows, registry, intake, schedules, nowMs, log: keptLog('warn').log });
+  const witness = { decided: () => undefined };
+  const acts = new Acts({ rows, registry, intake, schedules, nowMs, log: keptLog('warn').log, witness });
   const actor = { group: 'g', run: 1, depth: 0 };
   open = async () => {
     const views = new Views(rows, registry, schedules);
-    const channel = stack.use(new Channel({ actor, acts, views, changed: () => undefined }));
+    const channel = stack.use(
+      new Channel({ actor, acts, views, changed: () => undefined, active: () => undefined }),
+    );
     const server = createServer((socket) =>
       channel.isFull ? socket.destroy() : void channel.accept(async () => socket),
     );

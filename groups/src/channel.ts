@@ -24,6 +24,8 @@ export interface ChannelOptions {
   readonly views: Views;
   /** Something was stored: a run may begin. */
   readonly changed: () => void;
+  /** The agent has asked for an action that is kept. */
+  readonly active: () => void;
 }
 
 interface Answer {
@@ -134,9 +136,10 @@ export class Channel implements Disposable {
   }
 
   #ask(body: unknown): Answer {
-    const { acts, actor, changed } = this.#options;
+    const { acts, actor, changed, active } = this.#options;
     const asking = acts.ask(actor, parsed(actionRequestSchema, body));
     if (asking.kind === 'refused') return { status: 409, body: { state: 'refused', rule: asking.rule } };
+    if (asking.isNew) active();
     changed();
     return { status: statuses[asking.action.state], body: asking.action };
   }

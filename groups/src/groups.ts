@@ -4,7 +4,8 @@
  * What waits and what runs is in the rows and nowhere else: the next daemon reads it there.
  */
 import type { Log } from '@squash/base/log';
-import type { Action, ActionDecision } from '@squash/contract/actions';
+import type { Action } from '@squash/contract/actions';
+import type { AuditCaller } from '@squash/contract/audit';
 import type {
   Chat,
   ChatCreate,
@@ -16,9 +17,9 @@ import type {
   Run,
 } from '@squash/contract/groups';
 import type { Tier, TierBody } from '@squash/contract/tiers';
-import { Acts, actionOf } from './acts.ts';
+import { Acts, actionOf, type Deciding } from './acts.ts';
 import { Intake } from './intake.ts';
-import type { RunSandboxes } from './ports.ts';
+import type { RunSandboxes, Witness } from './ports.ts';
 import { promptCount } from './prompt.ts';
 import { nextTurn } from './queue.ts';
 import { Registry } from './registry.ts';
@@ -33,6 +34,7 @@ export interface GroupsOptions {
   readonly rows: GroupRows;
   readonly scheduleRows: ScheduleRows;
   readonly sandboxes: RunSandboxes;
+  readonly witness: Witness;
   readonly nowMs: () => number;
   readonly log: Log;
 }
@@ -46,10 +48,10 @@ export interface Groups {
   groups(): readonly Group[];
   group(name: string): Group;
   createGroup(body: GroupCreate): Group;
-  removeGroup(name: string): Promise<void>;
+  removeGroup(name: string, by: AuditCaller): Promise<void>;
   runs(group: string, limit: number): readonly Run[];
   actions(filter: ActionFilter, limit: number): readonly Action[];
-  decide(number: number, decision: ActionDecision): Action;
+  decide(number: number, deciding: Deciding): Action;
   chats(): readonly Chat[];
   createChat(body: ChatCreate): Chat;
   removeChat(name: string): void;
@@ -75,13 +77,13 @@ export class LocalGroups implements Groups, AsyncDisposable {
   #isLooking = false;
 
   constructor(options: GroupsOptions) {
-    const { rows, scheduleRows, nowMs, log } = options;
+    const { rows, scheduleRows, nowMs, log, witness } = options;
     this.#options = options;
     this.#rows = rows;
     const registry = (this.#registry = new Registry(rows));
     const intake = (this.#intake = new Intake(rows, registry));
     const schedules = new Schedules(scheduleRows, registry);
-    const acts = (this.#acts = new Acts({ rows, registry, intake, schedules, nowMs, log }));
+    const acts = (this.#acts = new Acts({ rows, registry, intake, schedules, nowMs, log, witness }));
     const scheduler = { ...options, schedules, registry, intake, changed: (): void => this.#look() };
     this.schedules = new Scheduler(scheduler);
     const views = new Views(rows, registry, schedules);
@@ -126,10 +128,11 @@ export class LocalGroups implements Groups, AsyncDisposable {
     );
   }
 
-  async removeGroup(name: string): Promise<void> {
+  async removeGroup(name: string, by: AuditCaller): Promise<void> {
     const { volume } = this.#rows.transaction(() => {
       this.#registry.checkIdle(name);
       const row = this.#registry.group(name);
+      this.#acts.withdraw(name, by);
       this.#rows.deleteGroup(name);
       return row;
     });
@@ -145,8 +148,8 @@ export class LocalGroups implements Groups, AsyncDisposable {
     return this.#rows.actions(filter, limit).map(actionOf);
   }
 
-  decide(number: number, decision: ActionDecision): Action {
-    const action = this.#acts.decide(number, decision);
+  decide(number: number, deciding: Deciding): Action {
+    const action = this.#acts.decide(number, deciding);
     this.#changed();
     return action;
   }

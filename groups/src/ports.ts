@@ -1,11 +1,15 @@
-/** What groups need of what is below them: sandboxes, as the daemon's engine makes them. */
+/** What groups need of what is below them: sandboxes, as the daemon's engine makes them, and someone who keeps what was decided. */
 import type { Duplex } from 'node:stream';
+import type { Action, ActionRequest } from '@squash/contract/actions';
+import type { AuditCaller } from '@squash/contract/audit';
 import type { GroupCreate } from '@squash/contract/groups';
 
 /** What a run's sandbox is made from. */
 export interface SandboxWish {
   readonly group: GroupCreate;
   readonly run: number;
+  /** Of its command. */
+  readonly timeoutS: number;
   /** Destinations of its policy. */
   readonly allow: readonly string[];
   /** Id of the volume that is its folder. */
@@ -59,4 +63,25 @@ export interface RunSandboxes {
   remove(id: string): Promise<void>;
   /** Connections of its programs to `caller.squash.internal` at the port. */
   offer(id: string, port: number, signal: AbortSignal): AsyncIterable<Offered>;
+}
+
+/** One decision on what an agent asks for. Nothing in it was chosen by an agent but a group's name, which is letters and digits. */
+export interface Decision {
+  /** Its number; null: it is not kept, because it was refused before. */
+  readonly action: number | null;
+  readonly asked: ActionRequest['action'];
+  readonly group: string;
+  readonly run: number;
+  /** The run's; null: it is gone. */
+  readonly sandbox: string | null;
+  /** `withdrawn`: its group was removed while it was held. */
+  readonly state: Action['state'] | 'refused' | 'withdrawn';
+  readonly rule: string;
+  /** Null: the tier, when the agent asked. */
+  readonly by: AuditCaller | null;
+}
+
+export interface Witness {
+  /** The last step of the decision's transaction: what is decided is told, in whatever moment the daemon dies. @throws disk_full */
+  decided(decision: Decision): void;
 }

@@ -9,6 +9,7 @@ import type { Log } from '@squash/base/log';
 import { AppError } from '@squash/contract/errors';
 import { groupChannelPort, groupLimits } from '@squash/contract/group-limits';
 import { Channel, type ChannelOptions } from './channel.ts';
+import { IdleWatch } from './idle.ts';
 import { allowed, forbidden } from './network.ts';
 import { OutputCutter, type Told } from './output.ts';
 import type { CommandEnd, RunSandboxes } from './ports.ts';
@@ -80,14 +81,18 @@ export class Runner {
       await this.#make(id, group, row);
     }
     signal.throwIfAborted();
-    using channel = this.#channel(row);
+    using idle = new IdleWatch(this.#timeouts(group).idleS * 1_000);
+    using channel = this.#channel(row, idle);
     const over = new AbortController();
     const offering = this.#offer(id, channel, AbortSignal.any([signal, over.signal]));
     try {
       await offering.begun;
       await this.#begin(id, group, row);
-      const stderr = await this.#tell(row.run, group, signal);
+      idle.begin();
+      const stderr = await this.#tell(row.run, group, { signal, idle });
       signal.throwIfAborted();
+      // Its sandbox goes with all that still runs in it.
+      if (idle.signal.aborted) return { exitCode: null, isTimedOut: true, reason: wasIdle };
       return endOf(sandboxes.end(id), stderr);
     } finally {
       over.abort();
@@ -96,16 +101,24 @@ export class Runner {
   }
 
   /** @throws tier_forbids, and whatever refuses a sandbox */
-  async #make(id: string, { key, body, volume: known }: GroupRow, { run }: RunRow): Promise<void> {
+  async #make(id: string, group: GroupRow, { run }: RunRow): Promise<void> {
+    const { key, body, volume: known } = group;
     const { rows, registry, sandboxes } = this.#options;
     const rule = forbidden(registry.tier(body.tier), body);
     if (rule !== undefined) throw new AppError('tier_forbids', rule);
     const volume = known ?? (await sandboxes.volume(`group-${key}`));
     if (known === null) rows.transaction(() => rows.setVolume(body.name, volume));
-    await sandboxes.make(id, { group: body, run, allow: allowed(body), volume });
+    const { hardS: timeoutS } = this.#timeouts(group);
+    await sandboxes.make(id, { group: body, run, timeoutS, allow: allowed(body), volume });
   }
 
-  async #begin(id: string, { body }: GroupRow, { run, chat, group }: RunRow): Promise<void> {
+  #timeouts({ body }: GroupRow): { readonly hardS: number; readonly idleS: number } {
+    const tier = this.#options.registry.tier(body.tier);
+    return { hardS: body.timeout_s ?? tier.timeout_s, idleS: body.idle_timeout_s ?? tier.idle_timeout_s };
+  }
+
+  async #begin(id: string, of: GroupRow, { run, chat, group }: RunRow): Promise<void> {
+    const { body } = of;
     const { rows, sandboxes } = this.#options;
     rows.transaction(() => rows.putRun({ ...this.#row(run), hasBegun: true }));
     await sandboxes.begin(id, {
@@ -119,19 +132,25 @@ export class Runner {
         SQUASH_CHANNEL: `http://caller.squash.internal:${groupChannelPort}`,
       },
       stdin: Buffer.from(promptOf(chat, rows.messagesOf(run))),
-      timeoutMs: body.timeout_s * 1_000,
+      timeoutMs: this.#timeouts(of).hardS * 1_000,
       // Of both streams; what is told is the output alone.
       outputBytesMax: 2 * body.output_bytes_max,
     });
   }
 
   /** @returns the end of what it wrote to stderr */
-  async #tell(run: number, { body }: GroupRow, signal: AbortSignal): Promise<string> {
+  async #tell(
+    run: number,
+    { body }: GroupRow,
+    { signal, idle }: { readonly signal: AbortSignal; readonly idle: IdleWatch },
+  ): Promise<string> {
     const { sandboxes } = this.#options;
     const { sandbox, position, outputBytes: told, isTruncated } = this.#row(run);
     const cutter = new OutputCutter({ position, told, isTruncated, bytesMax: body.output_bytes_max });
     let stderr = Buffer.alloc(0);
-    for await (const piece of sandboxes.output(sandbox ?? '', position, signal)) {
+    const until = AbortSignal.any([signal, idle.signal]);
+    for await (const piece of sandboxes.output(sandbox ?? '', position, until)) {
+      if (piece.data.length > 0) idle.active();
       if (piece.stream === 'stderr') stderr = Buffer.concat([stderr, piece.data]).subarray(-stderrTold);
       const was = cutter.isTruncated;
       const messages = cutter.take(piece);
@@ -179,9 +198,10 @@ export class Runner {
     log.info('group.run', { group, run, state, attempt, reason, exit_code: exitCode });
   }
 
-  #channel({ run, group, depth }: RunRow): Channel {
+  #channel({ run, group, depth }: RunRow, idle: IdleWatch): Channel {
     const { acts, views, changed } = this.#options;
-    return new Channel({ actor: { group, run, depth }, acts, views, changed });
+    const active = (): void => idle.active();
+    return new Channel({ actor: { group, run, depth }, acts, views, changed, active });
   }
 
   /** As long as the run goes on; a network that is away for a while is asked again. */
@@ -218,6 +238,8 @@ export class Runner {
     return row;
   }
 }
+
+const wasIdle = 'neither output nor an action came for "idle_timeout_s" and it was ended';
 
 function endOf({ exitCode, reason, isTimedOut }: CommandEnd, stderr: string): End {
   if (isTimedOut) return { exitCode, isTimedOut, reason: 'it took longer than "timeout_s" and was ended' };

@@ -5,6 +5,10 @@ import { groupLimits } from '@squash/contract/group-limits';
 const own = { own: 'allow', others: 'deny' } as const;
 const all = { own: 'allow', others: 'allow' } as const;
 const asked = { own: 'allow', others: 'hold' } as const;
+const times = {
+  timeout_s: groupLimits.timeoutS.default,
+  idle_timeout_s: groupLimits.idleTimeoutS.default,
+};
 
 export const builtInTiers: readonly Tier[] = [
   {
@@ -20,6 +24,7 @@ export const builtInTiers: readonly Tier[] = [
     reach: ['*'],
     secrets: 'all',
     runs_max: groupLimits.runsMax,
+    ...times,
   },
   {
     name: 'trusted',
@@ -34,6 +39,7 @@ export const builtInTiers: readonly Tier[] = [
     reach: ['*'],
     secrets: 'all',
     runs_max: groupLimits.runsMax,
+    ...times,
   },
   {
     name: 'untrusted',
@@ -48,5 +54,6 @@ export const builtInTiers: readonly Tier[] = [
     reach: [],
     secrets: [],
     runs_max: groupLimits.runsMax / 2,
+    ...times,
   },
 ];

@@ -10,12 +10,23 @@ import { sandboxCreateSchema } from '@squash/contract/native-sandbox';
 import { ownerByDefault } from '@squash/contract/sandbox';
 import { volumeRefSchema } from '@squash/contract/volume';
 import { LocalGroups } from '@squash/groups/groups';
-import type { CommandEnd, Offered, Piece, RunCommand, RunSandboxes, SandboxWish } from '@squash/groups/ports';
+import type {
+  CommandEnd,
+  Decision,
+  Offered,
+  Piece,
+  RunCommand,
+  RunSandboxes,
+  SandboxWish,
+  Witness,
+} from '@squash/groups/ports';
 import { createSandbox } from './api/create-sandbox.ts';
 import type { EgressRules } from './api/network.ts';
 import { newSandboxId } from './api/sandbox-id.ts';
 import type { Engine } from './engine/engine.ts';
+import type { Audit } from './http/audit.ts';
 import { operator } from './http/caller.ts';
+import type { EventPort } from './sandbox/event-port.ts';
 import type { Store } from './store/store.ts';
 
 export interface OpenGroupsOptions {
@@ -23,6 +34,9 @@ export interface OpenGroupsOptions {
   readonly store: Store;
   readonly rules: Pick<EgressRules, 'upstreams'>;
   readonly log: Log;
+  readonly events: EventPort;
+  /** Of agents' decisions alone. */
+  readonly audit: Pick<Audit, 'write'>;
 }
 
 const asker = { sees: null, owner: ownerByDefault };
@@ -34,17 +48,63 @@ const fileMs = 30_000;
 /** Nobody but the operator starts commands in a run's sandbox, so the tag finds the run's. */
 const command = { tag: 'squash-group-run' };
 
-export function openGroups({ engine, store, rules, log }: OpenGroupsOptions): LocalGroups {
+export function openGroups({ engine, store, rules, log, ...witness }: OpenGroupsOptions): LocalGroups {
   const groups = new LocalGroups({
     rows: store.groups,
     scheduleRows: store.schedules,
     sandboxes: new EngineSandboxes(engine, rules),
+    witness: new DecisionWitness(witness),
     nowMs: () => systemClock.wallMs(),
     log,
   });
   groups.begin();
   return groups;
 }
+
+/** Tells clients and webhooks what waits for a person and what he said, and keeps a line of each decision. */
+class DecisionWitness implements Witness {
+  readonly #options: Pick<OpenGroupsOptions, 'events' | 'audit'>;
+
+  constructor(options: Pick<OpenGroupsOptions, 'events' | 'audit'>) {
+    this.#options = options;
+  }
+
+  decided(decision: Decision): void {
+    const { action, asked, group, run, sandbox, state, rule, by } = decision;
+    const { events, audit } = this.#options;
+    const subject = { id: sandbox ?? '', owner: ownerByDefault };
+    if (state === 'held')
+      events.tell(subject, { type: 'action.held', data: { action, asked, group, run, rule } });
+    else if (by !== null)
+      events.tell(subject, { type: 'action.decided', data: { action, asked, group, run, state, rule } });
+    const { verdict, status } = answers[state];
+    audit.write({
+      request_id: `action-${action ?? 'none'}`,
+      caller: by ?? { kind: 'agent', group, run },
+      peer: { address: by === null ? 'channel' : 'api', uid: null },
+      operation: by === null ? asked : state === 'withdrawn' ? 'group.remove' : 'group.decide',
+      sandbox,
+      stage: 'whole',
+      decision: verdict,
+      code: null,
+      status,
+      duration_ms: 0,
+      action,
+      rule: rule.slice(0, ruleCharsMax),
+    });
+  }
+}
+
+const ruleCharsMax = 1_024;
+/** What the agent is answered; `failed`: it might, and it could not be done. */
+const answers = {
+  done: { verdict: 'allowed', status: 200 },
+  held: { verdict: 'held', status: 202 },
+  denied: { verdict: 'refused', status: 403 },
+  failed: { verdict: 'allowed', status: 409 },
+  refused: { verdict: 'refused', status: 409 },
+  withdrawn: { verdict: 'refused', status: 410 },
+} as const;
 
 class EngineSandboxes implements RunSandboxes {
   readonly #engine: Engine;
@@ -79,7 +139,7 @@ class EngineSandboxes implements RunSandboxes {
     });
   }
 
-  async make(id: string, { group, run, allow, volume }: SandboxWish): Promise<void> {
+  async make(id: string, { group, run, timeoutS, allow, volume }: SandboxWish): Promise<void> {
     const body = sandboxCreateSchema.parse({
       name: `group ${group.name} run ${run}`,
       labels: { group: group.name },
@@ -88,7 +148,7 @@ class EngineSandboxes implements RunSandboxes {
       ...(group.memory_mb !== undefined && { memory_mb: group.memory_mb }),
       policy: { allow },
       secrets: group.secrets,
-      lifetime_s: group.timeout_s + groupLimits.lingerS,
+      lifetime_s: timeoutS + groupLimits.lingerS,
       mounts: [{ volume: volumeRefSchema.parse(volume), path: folder, mode: 'rw' }],
     });
     const given = { id: sandboxIdSchema.parse(id), body, caller: operator, once: undefined };

@@ -133,7 +133,7 @@ OPERATIONS = {
     "owner.list": Operation("owner.list", "GET", "/v1/owners", ("limit", "cursor"), False, False),
     "owner.quota": Operation("owner.quota", "GET", "/v1/owners/{owner}/quota", (), False, False),
     "owner.set_quota": Operation("owner.set_quota", "PUT", "/v1/owners/{owner}/quota", (), True, False),
-    "audit.list": Operation("audit.list", "GET", "/v1/audit", ("limit", "cursor", "owner", "sandbox", "operation", "decision", "since"), False, False),
+    "audit.list": Operation("audit.list", "GET", "/v1/audit", ("limit", "cursor", "owner", "sandbox", "operation", "decision", "of", "since"), False, False),
     "ticket.create": Operation("ticket.create", "POST", "/v1/tickets", (), True, False),
     "sandbox.usage": Operation("sandbox.usage", "GET", "/v1/sandboxes/{id}/usage", (), False, False),
     "event.list": Operation("event.list", "GET", "/v1/events", ("sandbox", "type", "owner", "after", "cursor", "limit", "follow"), False, False),

@@ -813,8 +813,10 @@ class AuditListOptions(TypedDict, total=False):
     """only about this sandbox"""
     operation: str
     """only this operation, such as `sandbox.create`"""
-    decision: Literal["allowed", "refused"]
+    decision: Literal["allowed", "refused", "held"]
     """only what was decided so"""
+    of: Literal["requests", "agents"]
+    """`agents`: what agents of groups asked for; else requests of clients"""
     since: str
     """only from this time on"""
 
@@ -828,7 +830,7 @@ class EventListOptions(TypedDict, total=False):
 
 
 class WebhookCreateOptions(TypedDict, total=False):
-    types: Sequence[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided"]]
+    types: Sequence[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided", "action.held", "action.decided"]]
     """types of events; none: all of them"""
     owner: str
     """only events of this owner; none: of all"""
@@ -839,7 +841,7 @@ class WebhookCreateOptions(TypedDict, total=False):
 class WebhookUpdateOptions(TypedDict, total=False):
     url: str
     """http or https; private and reserved addresses only as SQUASH_WEBHOOK_RANGES says"""
-    types: Sequence[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided"]]
+    types: Sequence[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided", "action.held", "action.decided"]]
     """types of events; none: all of them"""
     enabled: bool
     """what happens while it is not enabled is not sent later"""
@@ -879,6 +881,10 @@ class TierSetOptions(_TierSetOptions, total=False):
     """the least time between two times of such a schedule, and before one that comes once"""
     runs_max: int
     """runs at once, of all its groups"""
+    timeout_s: int
+    """a run of a group that says nothing else is ended when it takes longer"""
+    idle_timeout_s: int
+    """… and when neither output nor an action came for so long"""
 
 
 class _GroupCreateOptions(TypedDict):
@@ -899,8 +905,10 @@ class GroupCreateOptions(_GroupCreateOptions, total=False):
     """which secrets they may use, of what the tier allows"""
     memory_mb: int
     """none: the daemon’s default"""
-    timeout_s: int
-    """a run that takes longer is ended"""
+    timeout_s: int | None
+    """a run that takes longer is ended; null: as the tier says"""
+    idle_timeout_s: int | None
+    """a run is ended when neither output nor an action came for so long; null: as the tier says"""
     output_bytes_max: int
     """what of a run’s output is told"""
 

@@ -1658,6 +1658,19 @@ class AuditEntryCallerUnknown(Record):
 
 
 @dataclass(frozen=True)
+class AuditEntryCallerAgent(Record):
+    """of a group, over its channel; such lines are in files of their own"""
+    kind: Literal["agent"]
+    group: str
+    run: int
+    _shape: ClassVar[Shape] = {
+        "kind": r.anything,
+        "group": r.text,
+        "run": r.integer,
+    }
+
+
+@dataclass(frozen=True)
 class AuditEntryPeer(Record):
     address: str
     """`unix`, or the address that the connection came from"""
@@ -1675,7 +1688,7 @@ class AuditEntry(Record):
     """RFC 3339, UTC: when it was answered"""
     request_id: str
     """as in the answer’s header `squash-request-id`"""
-    caller: AuditEntryCallerOperator | AuditEntryCallerKey | AuditEntryCallerUnknown
+    caller: AuditEntryCallerOperator | AuditEntryCallerKey | AuditEntryCallerUnknown | AuditEntryCallerAgent
     peer: AuditEntryPeer
     operation: str | None
     """null: the request reached none"""
@@ -1683,12 +1696,16 @@ class AuditEntry(Record):
     """as the client named it, 128 characters at most"""
     stage: Literal["whole", "start", "end"]
     """a WebSocket has a line when it begins and one when it ends, all else one"""
-    decision: Literal["allowed", "refused"]
-    """whether the caller may do that"""
+    decision: Literal["allowed", "refused", "held"]
+    """whether the caller may do that; `held`: a person is asked"""
     code: str | None
     """of the error that was answered"""
     status: int
     duration_ms: float
+    action: int | None = None
+    """of an agent: its number, as in `group.actions`; null: it has none"""
+    rule: str | None = None
+    """which rule decided on the action"""
     dropped: int | None = None
     """refusals at the gate since the line before that have no line: there were too many"""
     lost: int | None = None
@@ -1696,7 +1713,7 @@ class AuditEntry(Record):
     _shape: ClassVar[Shape] = {
         "at": r.text,
         "request_id": r.text,
-        "caller": r.one_of("kind", {"operator": AuditEntryCallerOperator, "key": AuditEntryCallerKey, "unknown": AuditEntryCallerUnknown}),
+        "caller": r.one_of("kind", {"operator": AuditEntryCallerOperator, "key": AuditEntryCallerKey, "unknown": AuditEntryCallerUnknown, "agent": AuditEntryCallerAgent}),
         "peer": r.record(AuditEntryPeer),
         "operation": r.nullable(r.text),
         "sandbox": r.nullable(r.text),
@@ -1705,6 +1722,8 @@ class AuditEntry(Record):
         "code": r.nullable(r.text),
         "status": r.integer,
         "duration_ms": r.number,
+        "action": r.nullable(r.integer),
+        "rule": r.text,
         "dropped": r.integer,
         "lost": r.integer,
     }
@@ -1822,9 +1841,9 @@ class Event(Record):
     """grows and is never used again"""
     at: str
     """RFC 3339 with milliseconds, UTC"""
-    type: Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided"]
+    type: Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided", "action.held", "action.decided"]
     sandbox: str
-    """its id, which may be another sandbox’s by now"""
+    """its id, which may be another sandbox’s by now; empty: what it tells of has none any more"""
     owner: str
     data: dict[str, str | float | bool | None]
     """what there is to say beside that, by type"""
@@ -1842,7 +1861,7 @@ class Event(Record):
 class WebhookMade(Record):
     id: str
     url: str
-    types: list[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided"]]
+    types: list[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided", "action.held", "action.decided"]]
     owner: str | None
     enabled: bool
     created_at: str
@@ -1882,7 +1901,7 @@ class WebhookMade(Record):
 class Webhook(Record):
     id: str
     url: str
-    types: list[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided"]]
+    types: list[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided", "action.held", "action.decided"]]
     owner: str | None
     enabled: bool
     created_at: str
@@ -1974,6 +1993,10 @@ class Tier(Record):
     """which secrets its groups’ sandboxes may use at most"""
     runs_max: int
     """runs at once, of all its groups"""
+    timeout_s: int
+    """a run of a group that says nothing else is ended when it takes longer"""
+    idle_timeout_s: int
+    """… and when neither output nor an action came for so long"""
     name: str
     built_in: bool
     _shape: ClassVar[Shape] = {
@@ -1987,6 +2010,8 @@ class Tier(Record):
         "reach": r.array(r.text),
         "secrets": r.either(r.anything, r.array(r.text)),
         "runs_max": r.integer,
+        "timeout_s": r.integer,
+        "idle_timeout_s": r.integer,
         "name": r.text,
         "built_in": r.boolean,
     }
@@ -2007,8 +2032,10 @@ class Group(Record):
     secrets: list[str]
     """which secrets they may use, of what the tier allows"""
     memory_mb: int | None
-    timeout_s: int
-    """a run that takes longer is ended"""
+    timeout_s: int | None
+    """a run that takes longer is ended; null: as the tier says"""
+    idle_timeout_s: int | None
+    """a run is ended when neither output nor an action came for so long; null: as the tier says"""
     output_bytes_max: int
     """what of a run’s output is told"""
     volume: str | None
@@ -2029,7 +2056,8 @@ class Group(Record):
         "reach": r.array(r.text),
         "secrets": r.array(r.text),
         "memory_mb": r.nullable(r.integer),
-        "timeout_s": r.integer,
+        "timeout_s": r.nullable(r.integer),
+        "idle_timeout_s": r.nullable(r.integer),
         "output_bytes_max": r.integer,
         "volume": r.nullable(r.text),
         "created_at": r.text,

@@ -61,6 +61,10 @@ export type AuditEntry = {
     readonly scope: "read" | "exec" | "manage" | "admin";
   } | {
     readonly kind: "unknown";
+  } | {
+    readonly kind: "agent";
+    readonly group: string;
+    readonly run: number;
   };
   readonly peer: {
     /** `unix`, or the address that the connection came from */
@@ -74,12 +78,16 @@ export type AuditEntry = {
   readonly sandbox: string | null;
   /** a WebSocket has a line when it begins and one when it ends, all else one */
   readonly stage: "whole" | "start" | "end";
-  /** whether the caller may do that */
-  readonly decision: "allowed" | "refused";
+  /** whether the caller may do that; `held`: a person is asked */
+  readonly decision: "allowed" | "refused" | "held";
   /** of the error that was answered */
   readonly code: string | null;
   readonly status: number;
   readonly duration_ms: number;
+  /** of an agent: its number, as in `group.actions`; null: it has none */
+  readonly action?: number | null;
+  /** which rule decided on the action */
+  readonly rule?: string;
   /** refusals at the gate since the line before that have no line: there were too many */
   readonly dropped?: number;
   /** lines since the line before that could not be written */
@@ -370,8 +378,8 @@ export interface Event {
   readonly id: number;
   /** RFC 3339 with milliseconds, UTC */
   readonly at: string;
-  readonly type: "sandbox.created" | "sandbox.updated" | "sandbox.paused" | "sandbox.resumed" | "sandbox.stopped" | "sandbox.restarted" | "sandbox.failed" | "sandbox.timed_out" | "sandbox.destroyed" | "snapshot.created" | "snapshot.removed" | "snapshot.updated" | "mount.attached" | "mount.detached" | "approval.requested" | "approval.decided";
-  /** its id, which may be another sandbox’s by now */
+  readonly type: "sandbox.created" | "sandbox.updated" | "sandbox.paused" | "sandbox.resumed" | "sandbox.stopped" | "sandbox.restarted" | "sandbox.failed" | "sandbox.timed_out" | "sandbox.destroyed" | "snapshot.created" | "snapshot.removed" | "snapshot.updated" | "mount.attached" | "mount.detached" | "approval.requested" | "approval.decided" | "action.held" | "action.decided";
+  /** its id, which may be another sandbox’s by now; empty: what it tells of has none any more */
   readonly sandbox: string;
   readonly owner: string;
   /** what there is to say beside that, by type */
@@ -506,8 +514,10 @@ export interface Group {
   /** which secrets they may use, of what the tier allows. Default: [] */
   readonly secrets: readonly string[];
   readonly memory_mb: number | null;
-  /** a run that takes longer is ended. Default: 1800 */
-  readonly timeout_s: number;
+  /** a run that takes longer is ended; null: as the tier says. Default: null */
+  readonly timeout_s: number | null;
+  /** a run is ended when neither output nor an action came for so long; null: as the tier says. Default: null */
+  readonly idle_timeout_s: number | null;
   /** what of a run’s output is told. Default: 1048576 */
   readonly output_bytes_max: number;
   /** its folder; null: no run has had one yet */
@@ -562,8 +572,10 @@ export interface GroupCreate {
   readonly secrets?: readonly string[];
   /** none: the daemon’s default */
   readonly memory_mb?: number;
-  /** a run that takes longer is ended. Default: 1800 */
-  readonly timeout_s?: number;
+  /** a run that takes longer is ended; null: as the tier says. Default: null */
+  readonly timeout_s?: number | null;
+  /** a run is ended when neither output nor an action came for so long; null: as the tier says. Default: null */
+  readonly idle_timeout_s?: number | null;
   /** what of a run’s output is told. Default: 1048576 */
   readonly output_bytes_max?: number;
 }
@@ -1666,6 +1678,10 @@ export interface Tier {
   readonly secrets: "all" | readonly string[];
   /** runs at once, of all its groups. Default: 8 */
   readonly runs_max: number;
+  /** a run of a group that says nothing else is ended when it takes longer. Default: 1800 */
+  readonly timeout_s: number;
+  /** … and when neither output nor an action came for so long. Default: 900 */
+  readonly idle_timeout_s: number;
   readonly name: string;
   readonly built_in: boolean;
 }
@@ -1703,6 +1719,10 @@ export interface TierChange {
   readonly secrets: "all" | readonly string[];
   /** runs at once, of all its groups. Default: 8 */
   readonly runs_max?: number;
+  /** a run of a group that says nothing else is ended when it takes longer. Default: 1800 */
+  readonly timeout_s?: number;
+  /** … and when neither output nor an action came for so long. Default: 900 */
+  readonly idle_timeout_s?: number;
 }
 
 export interface VolumeCreate {
@@ -1752,7 +1772,7 @@ export interface Warning {
 export interface Webhook {
   readonly id: string;
   readonly url: string;
-  readonly types: readonly ("sandbox.created" | "sandbox.updated" | "sandbox.paused" | "sandbox.resumed" | "sandbox.stopped" | "sandbox.restarted" | "sandbox.failed" | "sandbox.timed_out" | "sandbox.destroyed" | "snapshot.created" | "snapshot.removed" | "snapshot.updated" | "mount.attached" | "mount.detached" | "approval.requested" | "approval.decided")[];
+  readonly types: readonly ("sandbox.created" | "sandbox.updated" | "sandbox.paused" | "sandbox.resumed" | "sandbox.stopped" | "sandbox.restarted" | "sandbox.failed" | "sandbox.timed_out" | "sandbox.destroyed" | "snapshot.created" | "snapshot.removed" | "snapshot.updated" | "mount.attached" | "mount.detached" | "approval.requested" | "approval.decided" | "action.held" | "action.decided")[];
   readonly owner: string | null;
   readonly enabled: boolean;
   readonly created_at: string;
@@ -1774,7 +1794,7 @@ export interface WebhookChange {
   /** http or https; private and reserved addresses only as SQUASH_WEBHOOK_RANGES says */
   readonly url?: string;
   /** types of events; none: all of them */
-  readonly types?: readonly ("sandbox.created" | "sandbox.updated" | "sandbox.paused" | "sandbox.resumed" | "sandbox.stopped" | "sandbox.restarted" | "sandbox.failed" | "sandbox.timed_out" | "sandbox.destroyed" | "snapshot.created" | "snapshot.removed" | "snapshot.updated" | "mount.attached" | "mount.detached" | "approval.requested" | "approval.decided")[];
+  readonly types?: readonly ("sandbox.created" | "sandbox.updated" | "sandbox.paused" | "sandbox.resumed" | "sandbox.stopped" | "sandbox.restarted" | "sandbox.failed" | "sandbox.timed_out" | "sandbox.destroyed" | "snapshot.created" | "snapshot.removed" | "snapshot.updated" | "mount.attached" | "mount.detached" | "approval.requested" | "approval.decided" | "action.held" | "action.decided")[];
   /** what happens while it is not enabled is not sent later */
   readonly enabled?: boolean;
 }
@@ -1783,7 +1803,7 @@ export interface WebhookCreate {
   /** http or https; private and reserved addresses only as SQUASH_WEBHOOK_RANGES says */
   readonly url: string;
   /** types of events; none: all of them. Default: [] */
-  readonly types?: readonly ("sandbox.created" | "sandbox.updated" | "sandbox.paused" | "sandbox.resumed" | "sandbox.stopped" | "sandbox.restarted" | "sandbox.failed" | "sandbox.timed_out" | "sandbox.destroyed" | "snapshot.created" | "snapshot.removed" | "snapshot.updated" | "mount.attached" | "mount.detached" | "approval.requested" | "approval.decided")[];
+  readonly types?: readonly ("sandbox.created" | "sandbox.updated" | "sandbox.paused" | "sandbox.resumed" | "sandbox.stopped" | "sandbox.restarted" | "sandbox.failed" | "sandbox.timed_out" | "sandbox.destroyed" | "snapshot.created" | "snapshot.removed" | "snapshot.updated" | "mount.attached" | "mount.detached" | "approval.requested" | "approval.decided" | "action.held" | "action.decided")[];
   /** only events of this owner; none: of all */
   readonly owner?: string;
   /** none: one is made */
@@ -1793,7 +1813,7 @@ export interface WebhookCreate {
 export interface WebhookMade {
   readonly id: string;
   readonly url: string;
-  readonly types: readonly ("sandbox.created" | "sandbox.updated" | "sandbox.paused" | "sandbox.resumed" | "sandbox.stopped" | "sandbox.restarted" | "sandbox.failed" | "sandbox.timed_out" | "sandbox.destroyed" | "snapshot.created" | "snapshot.removed" | "snapshot.updated" | "mount.attached" | "mount.detached" | "approval.requested" | "approval.decided")[];
+  readonly types: readonly ("sandbox.created" | "sandbox.updated" | "sandbox.paused" | "sandbox.resumed" | "sandbox.stopped" | "sandbox.restarted" | "sandbox.failed" | "sandbox.timed_out" | "sandbox.destroyed" | "snapshot.created" | "snapshot.removed" | "snapshot.updated" | "mount.attached" | "mount.detached" | "approval.requested" | "approval.decided" | "action.held" | "action.decided")[];
   readonly owner: string | null;
   readonly enabled: boolean;
   readonly created_at: string;
@@ -3452,7 +3472,9 @@ export interface Operations {
       /** only this operation, such as `sandbox.create` */
       readonly operation?: string;
       /** only what was decided so */
-      readonly decision?: "allowed" | "refused";
+      readonly decision?: "allowed" | "refused" | "held";
+      /** `agents`: what agents of groups asked for; else requests of clients */
+      readonly of?: "requests" | "agents";
       /** only from this time on */
       readonly since?: string;
     };
@@ -3506,7 +3528,7 @@ export interface Operations {
       /** events with smaller ids were removed to stay in bounds; 0: none were */
       readonly removed_before: number;
     };
-    readonly event: Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | {
+    readonly event: Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | {
       /** events with smaller ids were removed */
       readonly removed_before: number;
     };

@@ -325,6 +325,42 @@ withAgents(
   },
 );
 
+withAgents(
+  'a run of which nothing comes is ended, by its group’s time or its tier’s; output and actions keep it',
+  async () => {
+    const idle = 'neither output nor an action came for "idle_timeout_s" and it was ended';
+    const act = `act '{"id":"'$n'","action":"message.send","chat":"acting","text":"x"}' >/dev/null`;
+    const slowly = (what: string): string => `for n in 1 2 3 4; do ${what}; sleep 0.7; done`;
+    await tier('impatient', { idle_timeout_s: 1, timeout_s: 2 });
+    const groups = {
+      quiet: { tier: 'untrusted', script: 'printf begun; sleep 60', idle_timeout_s: 1 },
+      printing: { tier: 'untrusted', script: slowly('echo $n'), idle_timeout_s: 2 },
+      warning: { tier: 'untrusted', script: slowly('echo $n >&2'), idle_timeout_s: 2 },
+      acting: { tier: 'untrusted', script: slowly(act), idle_timeout_s: 2 },
+      waiting: { tier: 'impatient', script: 'sleep 60' },
+      endless: { tier: 'impatient', script: 'while echo; do sleep 0.2; done' },
+    };
+    for (const [name, { tier: of, ...wish }] of Object.entries(groups)) await scene.group(name, of, wish);
+    const names = Object.keys(groups);
+    await Promise.all(names.map((name) => scene.answer(name)));
+    const ends = await Promise.all(
+      names.map(async (name) => (await scene.runs(name)).map(({ attempt, reason }) => [attempt, reason])),
+    );
+    const hard = 'it took longer than "timeout_s" and was ended';
+    assert.deepEqual(ends.flat(), [
+      [1, idle],
+      [1, null],
+      [1, null],
+      [1, null],
+      [1, idle],
+      [1, hard],
+    ]);
+    assert.equal(await scene.heard('quiet'), 'begun');
+    const [quiet] = await scene.runs('quiet');
+    assert.deepEqual([quiet?.state, quiet?.exit_code, quiet?.sandbox], ['failed', null, null]);
+  },
+);
+
 withAgents('a run speaks for its own sandbox’s group, whatever it says of itself', async () => {
   await scene.group('boss', 'main', { script: 'cat' });
   const body = `{"id":"x","action":"message.send","chat":"boss","text":"I am boss"`;

@@ -1,5 +1,7 @@
 /** `squash approve`: shows what waits for a person, one after the other, and asks. `--watch` goes on with what comes. */
-import { type Answer, askPerson } from '../approving.ts';
+import { actionQuestions } from '../action-questions.ts';
+import { type Answer, approvalQuestions } from '../approval-questions.ts';
+import { askPerson } from '../approving.ts';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
 
@@ -12,7 +14,11 @@ const answers: Readonly<Record<string, Answer>> = {
 const keys = '[y] once  [s] for this sandbox  [a] always, for all that ask  [n] deny  [Enter] later: ';
 
 export async function run({ client, flags }: Call): Promise<number> {
-  const isWatching = flags.isSet('watch');
-  await askPerson({ client, sandbox: flags.text('sandbox'), isWatching, what: 'Sandbox', keys, answers });
+  const sandbox = flags.text('sandbox');
+  const questions = async () => [
+    ...(await approvalQuestions(client, { sandbox, what: 'Sandbox', keys, answers })),
+    ...(sandbox === undefined ? await actionQuestions(client) : []),
+  ];
+  await askPerson({ questions, isWatching: flags.isSet('watch') });
   return exitCodes.ok;
 }

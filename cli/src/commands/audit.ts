@@ -37,6 +37,7 @@ async function entries({ client, flags }: Call, limit: number): Promise<readonly
     sandbox: flags.text('sandbox'),
     operation: flags.text('operation'),
     decision: flags.isSet('refused') ? 'refused' : undefined,
+    of: flags.isSet('agents') ? 'agents' : undefined,
     since: since === undefined ? undefined : momentOf(since, -1, 'since'),
   };
   const items: AuditEntry[] = [];
@@ -51,23 +52,25 @@ async function entries({ client, flags }: Call, limit: number): Promise<readonly
 }
 
 function callerText({ caller }: AuditEntry): string {
+  if (caller.kind === 'agent') return `agent of ${caller.group}, run ${caller.run}`;
   return caller.kind === 'key' ? `${caller.owner}/${caller.name}` : caller.kind;
 }
 
-function operationText({ operation, stage }: AuditEntry): string {
-  return stage === 'whole' ? (operation ?? '-') : `${operation ?? '-'} ${stage}`;
+function operationText({ operation, stage, action }: AuditEntry): string {
+  const number = action === undefined || action === null ? '' : ` ${action}`;
+  return stage === 'whole' ? `${operation ?? '-'}${number}` : `${operation ?? '-'} ${stage}`;
 }
 
-function decisionText({ decision, code, dropped, lost }: AuditEntry): string {
+function decisionText({ decision, code, dropped, lost, rule }: AuditEntry): string {
   const more = [
+    ...(rule === undefined ? [] : [rule]),
     ...(dropped === undefined ? [] : [`${dropped} more refused before`]),
     ...(lost === undefined ? [] : [`${lost} lost before`]),
   ];
-  return [decision === 'refused' || code !== null ? `${decision}: ${code ?? ''}` : decision, ...more].join(
-    '; ',
-  );
+  return [code === null ? decision : `${decision}: ${code}`, ...more].join('; ');
 }
 
 function decisionStyle({ decision }: AuditEntry): Style | undefined {
+  if (decision === 'held') return 'yellow';
   return decision === 'refused' ? 'red' : undefined;
 }

@@ -3,7 +3,8 @@
  * this person over the same repository.
  */
 import type { ApprovalInfo } from '@squash/contract/approvals';
-import { type Answer, askPerson, later, pendingApprovals } from '../approving.ts';
+import { type Answer, approvalQuestions, pendingApprovals } from '../approval-questions.ts';
+import { askPerson, later } from '../approving.ts';
 import { findBox, listBoxes } from '../box/boxes.ts';
 import { type BoxDaemon, runningDaemon, withBoxDaemon } from '../box/daemon.ts';
 import { repositoryOf } from '../box/record.ts';
@@ -62,7 +63,8 @@ async function askOf(
     p: { decision: { decision: 'allow', scope: 'sandbox' }, after: (approval) => keep(daemon, approval) },
     n: { decision: { decision: 'deny' } },
   };
-  return await askPerson({ client: daemon.client, sandbox, isWatching, what: 'Box', keys, answers });
+  const questions = () => approvalQuestions(daemon.client, { sandbox, what: 'Box', keys, answers });
+  return await askPerson({ questions, isWatching });
 }
 
 /** The rule becomes one of the person's own, for the repository that the box was made over. */

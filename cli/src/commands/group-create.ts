@@ -11,6 +11,7 @@ import { readEnvironment } from './exec-options.ts';
 export async function run({ positionals: [name], rest, flags, client, json }: Call): Promise<number> {
   const memory = { min: limits.memoryMbMin, max: limits.memoryMbMax };
   const timeout = { min: groupLimits.timeoutS.least, max: groupLimits.timeoutS.most };
+  const idle = { min: groupLimits.idleTimeoutS.least, max: groupLimits.idleTimeoutS.most };
   const made = await client.post<Group>(groupsPath(), {
     name,
     tier: flags.text('tier') ?? 'untrusted',
@@ -21,6 +22,7 @@ export async function run({ positionals: [name], rest, flags, client, json }: Ca
     ...(flags.isSet('reach') && { reach: flags.list('reach') }),
     ...(flags.isSet('secret') && { secrets: flags.list('secret') }),
     ...(flags.isSet('memory') && { memory_mb: flags.integer('memory', memory) }),
+    ...(flags.isSet('idle-timeout') && { idle_timeout_s: flags.integer('idle-timeout', idle) }),
     ...(flags.isSet('timeout') && { timeout_s: flags.integer('timeout', timeout) }),
   });
   if (json) printJson(made);

@@ -1,6 +1,6 @@
 /** Reading the audit: who asked for what, and whether he might. */
 import { z } from 'zod';
-import { auditListSchema } from '../audit.ts';
+import { auditDecisions, auditListSchema } from '../audit.ts';
 import { defineOperation, type Operations } from './operation.ts';
 import { pageShape } from './query.ts';
 
@@ -22,9 +22,13 @@ const auditList = defineOperation({
     sandbox: text('sandbox').optional().describe('only about this sandbox'),
     operation: text('operation').optional().describe('only this operation, such as `sandbox.create`'),
     decision: z
-      .enum(['allowed', 'refused'], { error: 'decision must be allowed or refused' })
+      .enum(auditDecisions, { error: `decision must be one of ${auditDecisions.join(', ')}` })
       .optional()
       .describe('only what was decided so'),
+    of: z
+      .enum(['requests', 'agents'], { error: 'of must be requests or agents' })
+      .optional()
+      .describe('`agents`: what agents of groups asked for; else requests of clients'),
     since: z.iso
       .datetime({ error: 'since must be a time in UTC, such as 2030-01-31T12:00:00Z' })
       .optional()

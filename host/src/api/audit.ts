@@ -11,6 +11,7 @@ import type { HandlersOf } from '../http/router.ts';
 export interface AuditParts {
   /** @throws invalid_request where the cursor is none */
   read(page: {
+    readonly of?: 'requests' | 'agents' | undefined;
     readonly filters: AuditFilters;
     readonly limit: number;
     readonly cursor: string | undefined;
@@ -21,7 +22,7 @@ export interface AuditParts {
 
 export function auditHandlers(audit: AuditParts): HandlersOf<typeof auditOperations> {
   return {
-    'audit.list': async ({ query: { limit = limits.pageItemsDefault, cursor, ...filters } }) =>
-      json(await audit.read({ filters, limit, cursor })),
+    'audit.list': async ({ query: { limit = limits.pageItemsDefault, cursor, of, ...filters } }) =>
+      json(await audit.read({ of, filters, limit, cursor })),
   };
 }

@@ -2,6 +2,7 @@
 import { groupLimits } from '@squash/contract/group-limits';
 import type { groupOperations } from '@squash/contract/operations/groups';
 import type { Groups } from '@squash/groups/groups';
+import { auditCaller } from '../http/audit.ts';
 import { empty, json } from '../http/reply.ts';
 import type { HandlersOf } from '../http/router.ts';
 
@@ -20,14 +21,15 @@ export function groupHandlers(groups: Groups): HandlersOf<typeof groupOperations
     'group.create': ({ body }) => json(groups.createGroup(body)),
     'group.list': () => all(groups.groups()),
     'group.get': ({ params }) => json(groups.group(params.group)),
-    'group.remove': async ({ params }) => {
-      await groups.removeGroup(params.group);
+    'group.remove': async ({ params, caller }) => {
+      await groups.removeGroup(params.group, auditCaller(caller));
       return empty;
     },
     'group.runs': ({ params, query: { limit = pageItemsDefault } }) => all(groups.runs(params.group, limit)),
     'group.actions': ({ query: { limit = pageItemsDefault, ...filter } }) =>
       all(groups.actions(filter, limit)),
-    'group.decide': ({ params, body }) => json(groups.decide(params.number, body)),
+    'group.decide': ({ params, body, caller }) =>
+      json(groups.decide(params.number, { ...body, by: auditCaller(caller) })),
     'chat.create': ({ body }) => json(groups.createChat(body)),
     'chat.list': () => all(groups.chats()),
     'chat.remove': ({ params }) => {

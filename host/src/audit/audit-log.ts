@@ -30,6 +30,9 @@ import { TokenBucket } from '@squash/base/token-bucket';
 import { currentName, fileName, olderNumbers } from './file-names.ts';
 import { type PageAsked, readAudit } from './read-audit.ts';
 
+/** Below the audit's own directory: agents, who ask without end, push no client's line out. */
+export const agentsAudit = 'agents';
+
 type Line = Omit<AuditEntry, 'at' | 'dropped' | 'lost'>;
 
 export interface AuditLogOptions {
@@ -94,8 +97,8 @@ export class AuditLog implements Disposable {
   }
 
   /** @throws invalid_request where the cursor is none */
-  read(page: PageAsked): Promise<AuditList> {
-    return readAudit(this.directory, page);
+  read({ of, ...page }: PageAsked & { readonly of?: 'requests' | 'agents' | undefined }): Promise<AuditList> {
+    return readAudit(of === 'agents' ? join(this.directory, agentsAudit) : this.directory, page);
   }
 
   problems(): readonly Problem[] {

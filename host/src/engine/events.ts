@@ -9,9 +9,8 @@ import type { Log } from '@squash/base/log';
 import type { Event, EventFilter } from '@squash/contract/events';
 import { limits } from '@squash/contract/limits';
 import type { EventPage, EventRow, NewEvent } from '#store/events.ts';
-import type { SandboxRow } from '#store/rows.ts';
 import type { Store } from '#store/store.ts';
-import type { EventPort, SandboxEvent } from '../sandbox/event-port.ts';
+import type { EventPort, EventSubject, SandboxEvent } from '../sandbox/event-port.ts';
 
 export type Followed =
   | { readonly type: 'event'; readonly event: Event }
@@ -50,7 +49,7 @@ export class LocalEvents implements Events, EventPort, Disposable {
     this.#log = log;
   }
 
-  tell({ id, owner }: Pick<SandboxRow, 'id' | 'owner'>, { type, data = {} }: SandboxEvent): void {
+  tell({ id, owner }: EventSubject, { type, data = {} }: SandboxEvent): void {
     const event = { atMs: this.#clock.wallMs(), type, sandbox: id, owner, data };
     this.#store.events.insert(event);
     this.#fresh.push(event);

@@ -53,7 +53,7 @@ export function auditLine(answered: Answered): AuditLine {
   };
 }
 
-function auditCaller(caller: Caller): AuditCaller {
+export function auditCaller(caller: Caller): AuditCaller {
   if (caller.held !== null) {
     const { id, name, owner, scope } = caller.held;
     return { kind: 'key', key: id, name, owner, scope };

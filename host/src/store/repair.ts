@@ -1,7 +1,7 @@
 /**
  * Rebuilds the database from what lies on the disk, for `squash doctor --repair`. Hold the data lock.
  *
- * Sandboxes come from their `sandbox.json`, snapshots from there and from the files that are there; commands are
+ * Sandboxes come from their `sandbox.json`, snapshots from there and from the files that are there; commands and groups are
  * saved from the old database as far as it can be read. The old file is kept aside, when the new one is whole: a repair
  * that ends early (a full disk, a kill) leaves what there was. No upper, layer or snapshot is touched. A sound
  * database is left in place and only takes in sandboxes that it does not know.
@@ -15,6 +15,7 @@ import { errorText } from '@squash/base/bug';
 import { z } from 'zod';
 import { syncDirectory } from '@squash/base/atomic-file';
 import { openDatabase, translate } from './database.ts';
+import { mendGroups, salvageGroups } from './mend-groups.ts';
 import { databasePath, isBlank } from './open-state.ts';
 import { Reserve } from './reserve.ts';
 import type { SandboxRow, SnapshotRow, VolumeRow } from './rows.ts';
@@ -100,6 +101,8 @@ function takeIn(
         ? { execs: 0, problem: undefined }
         : salvageExecs(broken, database, new Set(missing.map((file) => file.sandbox.id)));
     const access = broken === undefined ? undefined : salvageAccess(broken, database);
+    if (broken !== undefined) problems.push(...salvageGroups(broken, database));
+    problems.push(...mendGroups(database));
     database.exec('COMMIT');
     if (access !== undefined) problems.push(`keys and quotas could be read only in part: ${access}`);
     if (salvage.problem !== undefined)
