@@ -33,6 +33,7 @@ before(() => {
     env: {},
     reach: [],
     secrets: [],
+    mounts: [],
   };
   registry.createGroup({ ...body, timeout_s: 1, output_bytes_max: 1 }, { nowMs: 1, by: null });
   registry.createChat({ name: 'g', group: 'g', trigger: null, senders: '*', others: 'drop' }, { nowMs: 1 });

@@ -1,5 +1,6 @@
 /** What groups need of what is below them: sandboxes, as the daemon's engine makes them. */
 import type { Duplex } from 'node:stream';
+import type { GroupMount } from '@squash/contract/group-mounts';
 import type { GroupCreate } from '@squash/contract/groups';
 
 /** What a run's sandbox is made from. */
@@ -46,6 +47,8 @@ export interface RunSandboxes {
   has(id: string): boolean;
   /** Id of a volume of this name, which is made where there is none. */
   volume(name: string): Promise<string>;
+  /** Whether a run would get this directory of the host. @throws host_directory_refused */
+  checkDirectory(mount: GroupMount): void;
   /** With all that is in it; nothing where there is none. @throws volume_in_use */
   removeVolume(id: string): Promise<void>;
   /** Resolves when it takes commands, and its folder is the agent's. */

@@ -19,6 +19,7 @@ export const builtInTiers: readonly Tier[] = [
     create_tiers: ['trusted', 'untrusted'],
     reach: ['*'],
     secrets: 'all',
+    mounts: 'rw',
     runs_max: groupLimits.runsMax,
   },
   {
@@ -33,6 +34,7 @@ export const builtInTiers: readonly Tier[] = [
     create_tiers: ['untrusted'],
     reach: ['*'],
     secrets: 'all',
+    mounts: 'ro',
     runs_max: groupLimits.runsMax,
   },
   {
@@ -47,6 +49,7 @@ export const builtInTiers: readonly Tier[] = [
     create_tiers: [],
     reach: [],
     secrets: [],
+    mounts: 'ro',
     runs_max: groupLimits.runsMax / 2,
   },
 ];
