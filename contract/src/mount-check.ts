@@ -7,6 +7,14 @@ import { ownerSchema } from './keys.ts';
 import { tierNameSchema } from './tiers.ts';
 import { boundedText } from './tolerant.ts';
 
+/** A directory of the host that a sandbox is to have. */
+export interface HostWish {
+  readonly path: string;
+  readonly mode: 'ro' | 'rw';
+  /** Of the sandbox. */
+  readonly owner: string;
+}
+
 export const mountCheckBodySchema = z.strictObject({
   host: boundedText('host', 4_096).describe('the directory of the host'),
   path: boundedText('path', 4_096).exactOptional().describe('where the sandbox would have it'),

@@ -20,11 +20,10 @@ import {
   volumeIdSchema,
   type VolumeInfo,
 } from '@squash/contract/volume';
-import type { MountStep } from '@squash/contract/mount-check';
+import type { HostWish, MountStep } from '@squash/contract/mount-check';
 import { rfc3339 } from '@squash/base/clock';
 import type { VolumeRow } from '#store/rows.ts';
 import type { UpperKind } from '../drivers/driver.ts';
-import type { HostWish } from '../mounts/judge.ts';
 import type { VolumePlaces } from '../mounts/volume-places.ts';
 import { faultPoint } from '../sandbox/fault.ts';
 import { attachMount, detachMount } from '../sandbox/mounts.ts';

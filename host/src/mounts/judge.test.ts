@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { HostDirectories, HostDirectoryEntry } from '@squash/contract/host-directory';
+import type { HostWish } from '@squash/contract/mount-check';
 import fc from 'fast-check';
 import {
   credentialNames,
   type Found,
-  type HostWish,
   judgeHostDirectory,
   type RefusalReason,
   type Surroundings,

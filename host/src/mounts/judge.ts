@@ -12,15 +12,8 @@
  * is made a moment later nor what was renamed. What lies deeper is not looked for; docs/volumes.md says so.
  */
 import { type HostDirectories, type HostDirectoryEntry, isPlainPath } from '@squash/contract/host-directory';
-import type { MountStep } from '@squash/contract/mount-check';
+import type { HostWish, MountStep } from '@squash/contract/mount-check';
 import { closedSockets } from '@squash/contract/path-levels';
-
-export interface HostWish {
-  readonly path: string;
-  readonly mode: 'ro' | 'rw';
-  /** Of the sandbox. */
-  readonly owner: string;
-}
 
 /** What no sandbox gets, whatever a list says. */
 export interface Surroundings {

@@ -5,18 +5,12 @@
  */
 import { AppError } from '@squash/contract/errors';
 import type { HostDirectories } from '@squash/contract/host-directory';
-import type { MountStep } from '@squash/contract/mount-check';
+import type { HostWish, MountStep } from '@squash/contract/mount-check';
 import type { StoredMount, VolumeId } from '@squash/contract/volume';
 import type { VolumeRow } from '#store/rows.ts';
 import type { Store } from '#store/store.ts';
 import type { MountSpec } from '../drivers/driver.ts';
-import {
-  type HostWish,
-  type Judgement,
-  judgeHostDirectory,
-  type Surroundings,
-  type Verdict,
-} from './judge.ts';
+import { type Judgement, judgeHostDirectory, type Surroundings, type Verdict } from './judge.ts';
 import { lookAt } from './look.ts';
 
 export interface MountSourcesOptions {

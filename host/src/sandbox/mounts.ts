@@ -8,10 +8,9 @@
 import { AppError } from '@squash/contract/errors';
 import type { EventData } from '@squash/contract/events';
 import { limits } from '@squash/contract/limits';
-import type { MountStep } from '@squash/contract/mount-check';
+import type { HostWish, MountStep } from '@squash/contract/mount-check';
 import type { MountId, StoredMount, VolumeId } from '@squash/contract/volume';
 import type { MountSpec, RunningSandbox } from '../drivers/driver.ts';
-import type { HostWish } from '../mounts/judge.ts';
 import type { SandboxRow } from '#store/rows.ts';
 import { checkVmMounts, refuseVm } from './backend.ts';
 import { faultPoint } from './fault.ts';
