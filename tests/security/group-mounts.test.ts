@@ -121,7 +121,7 @@ interface Row extends Omit<Wish, 'host'> {
   readonly of: string;
   readonly reason: string;
   /** Without the rule it is had: with another tier, or by the list that has everything. */
-  readonly off?: string | 'list';
+  readonly off?: 'list' | 'open' | 'main' | 'untrusted';
 }
 
 const rows: readonly Row[] = [
