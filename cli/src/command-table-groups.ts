@@ -40,6 +40,12 @@ export const groupCommands: readonly CommandSpec[] = [
         repeats: true,
         summary: 'a secret they may use, of what the tier allows',
       },
+      {
+        name: 'mount',
+        value: 'DIRECTORY:PATH[:rw]',
+        repeats: true,
+        summary: 'directory of the host that its runs have, of those the tier and the operator’s list allow',
+      },
       { name: 'memory', value: 'MIB', summary: 'memory of one of them' },
       {
         name: 'timeout',

@@ -21,6 +21,20 @@ export const mountFlags: readonly FlagSpec[] = [
   },
 ];
 
+const tier: FlagSpec = {
+  name: 'tier',
+  value: 'TIER',
+  kind: 'tier',
+  summary: 'for the runs of a group of this tier',
+};
+const owner: FlagSpec = {
+  name: 'owner',
+  value: 'OWNER',
+  kind: 'owner',
+  summary: 'for this owner’s sandboxes',
+};
+const directory: PositionalSpec = { name: 'directory[:path]', kind: 'text' };
+
 export const volumeCommands: readonly CommandSpec[] = [
   {
     name: 'volume create',
@@ -78,5 +92,33 @@ export const volumeCommands: readonly CommandSpec[] = [
     positionals: [sandbox, { name: 'path', kind: 'text' }],
     flags: [],
     load: () => import('./commands/unmount.ts'),
+  },
+  {
+    name: 'mounts check',
+    group: 'volume',
+    summary: 'whether a sandbox would get a directory of the host, or why not',
+    positionals: [directory],
+    flags: [tier, owner],
+    notes:
+      'squash mounts check /srv/data:/data:rw --tier trusted. Exits with 1 where it would not; nothing is attached.',
+    load: () => import('./commands/mounts-check.ts'),
+  },
+  {
+    name: 'mounts explain',
+    group: 'volume',
+    summary: 'the same with every rule that is asked',
+    positionals: [directory],
+    flags: [tier, owner],
+    load: () => import('./commands/mounts-explain.ts'),
+  },
+  {
+    name: 'mounts import',
+    group: 'volume',
+    summary: 'print NanoClaw’s mount-allowlist.json as host-directories.json',
+    positionals: [{ name: 'file', kind: 'file', optional: true }],
+    flags: [],
+    notes:
+      'squash mounts import > host-directories.json, to be put into the data directory. Without a file: ~/.config/nanoclaw/mount-allowlist.json; what can’t be had is told on standard error.',
+    load: () => import('./commands/mounts-import.ts'),
   },
 ];

@@ -15,6 +15,20 @@ export function parseMount(word: string): MountWish {
   };
 }
 
+/** `DIRECTORY[:PATH][:ro|rw]`, as the API checks it. */
+export function parseDirectory(word: string): {
+  readonly host: string;
+  readonly path?: string;
+  readonly mode?: 'ro' | 'rw';
+} {
+  const [, host = word, path, mode] = /^(.+?)(?::(\/.*?))?(?::(ro|rw))?$/s.exec(word) ?? [];
+  return {
+    host,
+    ...(path !== undefined && { path }),
+    ...((mode === 'ro' || mode === 'rw') && { mode }),
+  };
+}
+
 /** What `--volume` and `--mount` ask for. @throws usage */
 export function mountsOf(flags: Flags): readonly MountWish[] {
   return [...flags.list('volume'), ...flags.list('mount')].map(parseMount);

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { argumentSchema } from './exec.ts';
 import { groupLimits } from './group-limits.ts';
+import { groupMountsSchema } from './group-mounts.ts';
 import { moduleNameSchema } from './ids.ts';
 import { imageReferenceSchema } from './image-reference.ts';
 import { limits } from './limits.ts';
@@ -70,6 +71,11 @@ const groupShape = {
     .max(secretLimits.secretsMax)
     .default([])
     .describe('which secrets they may use, of what the tier allows'),
+  mounts: groupMountsSchema
+    .default([])
+    .describe(
+      'directories of the host that its runs have, as far as the tier and host-directories.json allow it',
+    ),
   memory_mb: z
     .int()
     .min(limits.memoryMbMin)

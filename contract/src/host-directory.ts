@@ -1,5 +1,5 @@
 /**
- * Directories of the host that an operator lets sandboxes have: `host-directories.json` in the data directory, a list.
+ * Directories of the host that an operator lets sandboxes have: `host-directories.json` in the data directory.
  * None, or no such file: there are none.
  */
 import { z } from 'zod';
@@ -18,6 +18,7 @@ export const hostDirectoryEntrySchema = z.strictObject({
     .refine(isPlainPath, { error: 'path: absolute, without ".", "..", "//" or a slash at its end' }),
   mode_max: z.enum(['ro', 'rw']).default('ro').describe('rw: may be attached for writing, too'),
   owners: z.array(z.string()).exactOptional().describe('whose sandboxes may have it; none: everybody’s'),
+  description: z.string().max(1_000).exactOptional().describe('what it is, for people'),
   shows: z
     .array(z.string())
     .default([])
@@ -25,4 +26,18 @@ export const hostDirectoryEntrySchema = z.strictObject({
 });
 export type HostDirectoryEntry = Readonly<z.infer<typeof hostDirectoryEntrySchema>>;
 
-export const hostDirectoriesSchema = z.array(hostDirectoryEntrySchema).max(1_000);
+const entriesSchema = z.array(hostDirectoryEntrySchema).max(1_000);
+
+/** A list alone is one that blocks no names of its own. */
+export const hostDirectoriesSchema = z.preprocess(
+  (value) => (Array.isArray(value) ? { directories: value } : value),
+  z.strictObject({
+    directories: entriesSchema.default([]),
+    blocked: z
+      .array(z.string().min(1).max(100))
+      .max(256)
+      .default([])
+      .describe('what no part of a path may hold, in any letters'),
+  }),
+);
+export type HostDirectories = Readonly<z.output<typeof hostDirectoriesSchema>>;

@@ -57,6 +57,10 @@ export const tierBodySchema = z.strictObject({
     .describe('the least time between two times of such a schedule, and before one that comes once'),
   reach: destinationsSchema.describe('what its groups’ sandboxes may connect to at most; none: nothing'),
   secrets: secretSubsetSchema.describe('which secrets its groups’ sandboxes may use at most'),
+  mounts: z
+    .enum(['none', 'ro', 'rw'])
+    .default('none')
+    .describe('how its groups may have directories of the host, of those that are listed'),
   runs_max: z
     .int()
     .min(1)

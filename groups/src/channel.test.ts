@@ -33,6 +33,7 @@ before(() => {
     env: {},
     reach: [],
     secrets: [],
+    mounts: [],
   };
   registry.createGroup(
     { ...body, timeout_s: 1, idle_timeout_s: 1, output_bytes_max: 1 },

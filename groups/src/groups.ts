@@ -123,6 +123,8 @@ export class LocalGroups implements Groups, AsyncDisposable {
   }
 
   createGroup(body: GroupCreate): Group {
+    this.#registry.checkTier(body);
+    for (const mount of body.mounts) this.#options.sandboxes.checkDirectory(mount);
     return this.#rows.transaction(() =>
       this.#registry.createGroup(body, { nowMs: this.#options.nowMs(), by: null }),
     );

@@ -1,4 +1,4 @@
-/** What a tier lets its groups reach and use, row by row. */
+/** What a tier lets its groups reach, use and have of the host, row by row. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { allowed, forbidden } from './network.ts';
@@ -40,7 +40,10 @@ const rows: readonly (readonly [limit: readonly string[], wanted: string, isAllo
 
 test('a group reaches what its tier names, and nothing that is wider in name, port or kind', () => {
   for (const [reach, wanted, isAllowed] of rows) {
-    const rule = forbidden({ name: 't', reach, secrets: [] }, { reach: [wanted], secrets: [] });
+    const rule = forbidden(
+      { name: 't', reach, secrets: [], mounts: 'none' },
+      { reach: [wanted], secrets: [], mounts: [] },
+    );
     assert.equal(rule === undefined, isAllowed, `${reach.join(' ')} | ${wanted}: ${rule}`);
   }
 });
@@ -48,8 +51,8 @@ test('a group reaches what its tier names, and nothing that is wider in name, po
 test('a group uses the secrets that its tier names', () => {
   const of = (secrets: 'all' | readonly string[], wanted: readonly string[]) =>
     forbidden(
-      { name: 't', reach: [], secrets: secrets === 'all' ? secrets : [...secrets] },
-      { reach: [], secrets: wanted },
+      { name: 't', reach: [], secrets: secrets === 'all' ? secrets : [...secrets], mounts: 'none' },
+      { reach: [], secrets: wanted, mounts: [] },
     );
   assert.equal(of('all', ['ANY']), undefined);
   assert.equal(of(['ONE', 'TWO'], ['TWO']), undefined);
@@ -57,11 +60,24 @@ test('a group uses the secrets that its tier names', () => {
   assert.equal(of([], ['ONE']), 't: secrets = none; the group wants "ONE"');
 });
 
+test('a group has directories of the host as its tier says, for reading or for writing', () => {
+  const of = (mounts: 'none' | 'ro' | 'rw', mode: 'ro' | 'rw') =>
+    forbidden(
+      { name: 't', reach: [], secrets: [], mounts },
+      { reach: [], secrets: [], mounts: [{ host: '/srv', mode }] },
+    );
+  assert.deepEqual([of('rw', 'rw'), of('rw', 'ro'), of('ro', 'ro')], [undefined, undefined, undefined]);
+  assert.equal(of('ro', 'rw'), 't: mounts = ro; the group wants "/srv" rw');
+  assert.equal(of('none', 'ro'), 't: mounts = none; the group wants "/srv" ro');
+  const least = builtInTiers.map(({ name, mounts }) => `${name} ${mounts}`);
+  assert.deepEqual(least, ['main rw', 'trusted ro', 'untrusted ro']);
+});
+
 test('an untrusted group has its channel, and no other place to go', () => {
   const untrusted = builtInTiers.find(({ name }) => name === 'untrusted');
   assert.ok(untrusted !== undefined);
   assert.match(
-    forbidden(untrusted, { reach: ['example.com'], secrets: [] }) ?? '',
+    forbidden(untrusted, { reach: ['example.com'], secrets: [], mounts: [] }) ?? '',
     /^untrusted: reach = nothing/,
   );
   assert.deepEqual(allowed({ reach: [] }), ['caller.squash.internal:7774']);

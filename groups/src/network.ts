@@ -1,5 +1,5 @@
 /**
- * What a group's sandboxes may connect to: what the group names, as far as its tier allows it, and the channel.
+ * What a group's sandboxes may connect to, use and have of the host: what the group names, as far as its tier allows it; and the channel.
  *
  * Asked where a group is made and again where a run begins: the tier may have become narrower in between, and then the run fails
  * with the rule instead of having less than its group says.
@@ -11,10 +11,11 @@ import {
   parsePattern,
 } from '@squash/contract/destination';
 import { groupChannelPort } from '@squash/contract/group-limits';
+import type { GroupMount } from '@squash/contract/group-mounts';
 import type { SecretSubset } from '@squash/contract/secrets';
+import type { Tier } from '@squash/contract/tiers';
 
-interface Bounds {
-  readonly name: string;
+interface Bounds extends Pick<Tier, 'name' | 'mounts'> {
   readonly reach: readonly string[];
   readonly secrets: SecretSubset;
 }
@@ -22,17 +23,32 @@ interface Bounds {
 export interface Wanted {
   readonly reach: readonly string[];
   readonly secrets: readonly string[];
+  readonly mounts: readonly Pick<GroupMount, 'host' | 'mode'>[];
 }
 
 /** The rule that refuses it; undefined: the tier allows it. */
-export function forbidden(tier: Bounds, { reach, secrets }: Wanted): string | undefined {
+export function forbidden(tier: Bounds, { reach, secrets, mounts }: Wanted): string | undefined {
   const far = reach.find((wanted) => !tier.reach.some((allowed) => covers(allowed, wanted)));
   if (far !== undefined)
     return `${tier.name}: reach = ${tier.reach.join(', ') || 'nothing'}; the group wants "${far}"`;
   const of = tier.secrets;
   const secret = of === 'all' ? undefined : secrets.find((wanted) => !of.includes(wanted));
-  if (secret === undefined) return undefined;
-  return `${tier.name}: secrets = ${of === 'all' ? of : of.join(', ') || 'none'}; the group wants "${secret}"`;
+  if (secret !== undefined)
+    return `${tier.name}: secrets = ${of === 'all' ? of : of.join(', ') || 'none'}; the group wants "${secret}"`;
+  for (const mount of mounts) {
+    const rule = forbiddenMount(tier, mount);
+    if (rule !== undefined) return rule;
+  }
+  return undefined;
+}
+
+/** The same of one directory of the host. */
+export function forbiddenMount(
+  { name, mounts }: Pick<Bounds, 'name' | 'mounts'>,
+  { host, mode }: Wanted['mounts'][number],
+): string | undefined {
+  if (mounts === 'rw' || mounts === mode) return undefined;
+  return `${name}: mounts = ${mounts}; the group wants "${host}" ${mode}`;
 }
 
 /** What its policy allows. */

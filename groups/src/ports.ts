@@ -2,6 +2,7 @@
 import type { Duplex } from 'node:stream';
 import type { Action, ActionRequest } from '@squash/contract/actions';
 import type { AuditCaller } from '@squash/contract/audit';
+import type { GroupMount } from '@squash/contract/group-mounts';
 import type { GroupCreate } from '@squash/contract/groups';
 
 /** What a run's sandbox is made from. */
@@ -50,6 +51,8 @@ export interface RunSandboxes {
   has(id: string): boolean;
   /** Id of a volume of this name, which is made where there is none. */
   volume(name: string): Promise<string>;
+  /** Whether a run would get this directory of the host. @throws host_directory_refused */
+  checkDirectory(mount: GroupMount): void;
   /** With all that is in it; nothing where there is none. @throws volume_in_use */
   removeVolume(id: string): Promise<void>;
   /** Resolves when it takes commands, and its folder is the agent's. */

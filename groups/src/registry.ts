@@ -77,10 +77,15 @@ export class Registry {
     return this.tier(this.group(group).body.tier);
   }
 
+  /** @throws tier_not_found, tier_forbids */
+  checkTier(body: GroupCreate): void {
+    const rule = forbidden(this.tier(body.tier), body);
+    if (rule !== undefined) throw new AppError('tier_forbids', `Cannot make group "${body.name}": ${rule}`);
+  }
+
   createGroup(body: GroupCreate, { nowMs, by }: Making): Group {
     const { name } = body;
-    const rule = forbidden(this.tier(body.tier), body);
-    if (rule !== undefined) throw new AppError('tier_forbids', `Cannot make group "${name}": ${rule}`);
+    this.checkTier(body);
     const groups = this.#rows.groups();
     // Names that differ in their case only would be one to a person, and on some disks.
     const same = groups.find((row) => row.body.name.toLowerCase() === name.toLowerCase());

@@ -4,6 +4,7 @@ import { systemClock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import { AppError, type ErrorCode } from '@squash/contract/errors';
 import { groupLimits } from '@squash/contract/group-limits';
+import { groupFolder as folder, type GroupMount } from '@squash/contract/group-mounts';
 import { sandboxIdSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import { sandboxCreateSchema } from '@squash/contract/native-sandbox';
@@ -42,7 +43,6 @@ export interface OpenGroupsOptions {
 const asker = { sees: null, owner: ownerByDefault };
 /** The seed's unprivileged user. */
 const agent = { uid: 1_000, gid: 1_000 };
-const folder = '/workspace/group';
 /** For one change of an owner. */
 const fileMs = 30_000;
 /** Nobody but the operator starts commands in a run's sandbox, so the tag finds the run's. */
@@ -133,6 +133,15 @@ class EngineSandboxes implements RunSandboxes {
     }
   }
 
+  checkDirectory({ host, mode }: GroupMount): void {
+    const [step] = this.#engine.volumes.judge({ path: host, mode, owner: ownerByDefault }).slice(-1);
+    if (step === undefined || step.allowed) return;
+    throw new AppError(
+      'host_directory_refused',
+      `Cannot give "${host}" of the host to a group: ${step.sentence} (${step.reason})`,
+    );
+  }
+
   async removeVolume(id: string): Promise<void> {
     await this.#engine.volumes.remove(asker, id).catch((error: unknown) => {
       if (!isCode(error, 'volume_not_found')) throw error;
@@ -149,7 +158,7 @@ class EngineSandboxes implements RunSandboxes {
       policy: { allow },
       secrets: group.secrets,
       lifetime_s: timeoutS + groupLimits.lingerS,
-      mounts: [{ volume: volumeRefSchema.parse(volume), path: folder, mode: 'rw' }],
+      mounts: [{ volume: volumeRefSchema.parse(volume), path: folder, mode: 'rw' }, ...group.mounts],
     });
     const given = { id: sandboxIdSchema.parse(id), body, caller: operator, once: undefined };
     await createSandbox(this.#engine, this.#rules, given);

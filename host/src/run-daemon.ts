@@ -218,7 +218,7 @@ function mountSources({ dataDir, runDir }: Config, store: Store): StoredMountSou
   const file = { dataDir, name: 'host-directories.json' };
   return new StoredMountSources({
     store,
-    hostDirectories: readOperatorFile(file, hostDirectoriesSchema) ?? [],
+    hostDirectories: readOperatorFile(file, hostDirectoriesSchema) ?? { directories: [], blocked: [] },
     surroundings: surroundings([
       dataDir,
       runDir,

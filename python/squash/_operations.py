@@ -102,6 +102,7 @@ OPERATIONS = {
     "volume.snapshot": Operation("volume.snapshot", "POST", "/v1/volumes/{volume}/snapshots", (), True, False),
     "mount.attach": Operation("mount.attach", "POST", "/v1/sandboxes/{id}/mounts", (), True, False),
     "mount.list": Operation("mount.list", "GET", "/v1/sandboxes/{id}/mounts", (), False, False),
+    "mount.check": Operation("mount.check", "POST", "/v1/mounts/check", (), True, False),
     "mount.detach": Operation("mount.detach", "DELETE", "/v1/sandboxes/{id}/mounts/{mount}", (), False, False),
     "change.list": Operation("change.list", "GET", "/v1/sandboxes/{id}/changes", ("place", "limit", "cursor"), False, False),
     "change.file": Operation("change.file", "GET", "/v1/sandboxes/{id}/changes/file", ("place", "path"), False, False),

@@ -674,6 +674,16 @@ class MountAttachOptions(TypedDict, total=False):
     """none: rw for a volume, ro for a directory of the host"""
 
 
+class MountCheckOptions(TypedDict, total=False):
+    path: str
+    """where the sandbox would have it"""
+    mode: Literal["ro", "rw"]
+    owner: str
+    """whose sandbox; none: the one of sandboxes without an owner"""
+    tier: str
+    """of a group whose runs would have it"""
+
+
 class ChangeApplyOptions(TypedDict, total=False):
     held: bool
     """also what is held back"""
@@ -879,12 +889,25 @@ class TierSetOptions(_TierSetOptions, total=False):
     """making schedules in a chat; pausing, resuming and removing those that its agents made there"""
     schedule_every_s_min: int
     """the least time between two times of such a schedule, and before one that comes once"""
+    mounts: Literal["none", "ro", "rw"]
+    """how its groups may have directories of the host, of those that are listed"""
     runs_max: int
     """runs at once, of all its groups"""
     timeout_s: int
     """a run of a group that says nothing else is ended when it takes longer"""
     idle_timeout_s: int
     """… and when neither output nor an action came for so long"""
+
+
+class _GroupCreateMounts(TypedDict):
+    host: str
+    """a directory of the host that the operator’s host-directories.json allows"""
+    path: str
+    """where it is seen"""
+
+
+class GroupCreateMounts(_GroupCreateMounts, total=False):
+    mode: Literal["ro", "rw"]
 
 
 class _GroupCreateOptions(TypedDict):
@@ -903,6 +926,8 @@ class GroupCreateOptions(_GroupCreateOptions, total=False):
     """what its sandboxes may connect to, of what the tier allows"""
     secrets: Sequence[str]
     """which secrets they may use, of what the tier allows"""
+    mounts: Sequence[GroupCreateMounts]
+    """directories of the host that its runs have, as far as the tier and host-directories.json allow it"""
     memory_mb: int
     """none: the daemon’s default"""
     timeout_s: int | None

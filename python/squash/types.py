@@ -1097,6 +1097,38 @@ class MountInfo(Record):
 
 
 @dataclass(frozen=True)
+class MountCheckAnswerStep(Record):
+    rule: str
+    """`place`, `tier`, `path`, `list`, `owner`, `mode`, …"""
+    allowed: bool
+    reason: str | None
+    """the code of a refusal"""
+    sentence: str
+    _shape: ClassVar[Shape] = {
+        "rule": r.text,
+        "allowed": r.boolean,
+        "reason": r.nullable(r.text),
+        "sentence": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class MountCheckAnswer(Record):
+    allowed: bool
+    mode: Literal["ro", "rw"]
+    reason: str | None
+    """why not, as `host_directory_refused` has it"""
+    steps: list[MountCheckAnswerStep]
+    """the rules in the order they are asked; one that refuses is the last"""
+    _shape: ClassVar[Shape] = {
+        "allowed": r.boolean,
+        "mode": r.text,
+        "reason": r.nullable(r.text),
+        "steps": r.array(r.record(MountCheckAnswerStep)),
+    }
+
+
+@dataclass(frozen=True)
 class ChangeListItem(Record):
     change: Literal["added", "changed", "removed"]
     """`removed` tells of a directory without what was in it"""
@@ -1991,6 +2023,8 @@ class Tier(Record):
     """what its groups’ sandboxes may connect to at most; none: nothing"""
     secrets: Literal["all"] | list[str]
     """which secrets its groups’ sandboxes may use at most"""
+    mounts: Literal["none", "ro", "rw"]
+    """how its groups may have directories of the host, of those that are listed"""
     runs_max: int
     """runs at once, of all its groups"""
     timeout_s: int
@@ -2009,11 +2043,26 @@ class Tier(Record):
         "schedule_every_s_min": r.integer,
         "reach": r.array(r.text),
         "secrets": r.either(r.anything, r.array(r.text)),
+        "mounts": r.text,
         "runs_max": r.integer,
         "timeout_s": r.integer,
         "idle_timeout_s": r.integer,
         "name": r.text,
         "built_in": r.boolean,
+    }
+
+
+@dataclass(frozen=True)
+class GroupMount(Record):
+    host: str
+    """a directory of the host that the operator’s host-directories.json allows"""
+    path: str
+    """where it is seen"""
+    mode: Literal["ro", "rw"]
+    _shape: ClassVar[Shape] = {
+        "host": r.text,
+        "path": r.text,
+        "mode": r.text,
     }
 
 
@@ -2031,6 +2080,8 @@ class Group(Record):
     """what its sandboxes may connect to, of what the tier allows"""
     secrets: list[str]
     """which secrets they may use, of what the tier allows"""
+    mounts: list[GroupMount]
+    """directories of the host that its runs have, as far as the tier and host-directories.json allow it"""
     memory_mb: int | None
     timeout_s: int | None
     """a run that takes longer is ended; null: as the tier says"""
@@ -2055,6 +2106,7 @@ class Group(Record):
         "env": r.mapping(r.text),
         "reach": r.array(r.text),
         "secrets": r.array(r.text),
+        "mounts": r.array(r.record(GroupMount)),
         "memory_mb": r.nullable(r.integer),
         "timeout_s": r.nullable(r.integer),
         "idle_timeout_s": r.nullable(r.integer),

@@ -118,6 +118,7 @@ class Sync(unittest.TestCase):
         squash.webhooks.remove(hook.id)
         self.assertIn("key.create", [each.operation for each in squash.audit(operation="key.create")])
         self.assertIn("pypi", [each.name for each in squash.presets()])
+        self.assertEqual(squash.check_mount("/srv", tier="main").reason, "not_allowed")
         self.assertTrue(squash.ticket("/v1/events").ticket)
 
     def test_groups_are_spoken_to(self) -> None:

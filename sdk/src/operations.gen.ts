@@ -88,6 +88,7 @@ export const operations = {
   'volume.snapshot': { method: 'POST', path: '/v1/volumes/{volume}/snapshots' },
   'mount.attach': { method: 'POST', path: '/v1/sandboxes/{id}/mounts' },
   'mount.list': { method: 'GET', path: '/v1/sandboxes/{id}/mounts' },
+  'mount.check': { method: 'POST', path: '/v1/mounts/check' },
   'mount.detach': { method: 'DELETE', path: '/v1/sandboxes/{id}/mounts/{mount}' },
   'change.list': { method: 'GET', path: '/v1/sandboxes/{id}/changes' },
   'change.file': { method: 'GET', path: '/v1/sandboxes/{id}/changes/file' },

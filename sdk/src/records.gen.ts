@@ -513,6 +513,15 @@ export interface Group {
   readonly reach: readonly string[];
   /** which secrets they may use, of what the tier allows. Default: [] */
   readonly secrets: readonly string[];
+  /** directories of the host that its runs have, as far as the tier and host-directories.json allow it. Default: [] */
+  readonly mounts: readonly ({
+    /** a directory of the host that the operator’s host-directories.json allows */
+    readonly host: string;
+    /** where it is seen */
+    readonly path: string;
+    /** Default: "ro" */
+    readonly mode: "ro" | "rw";
+  })[];
   readonly memory_mb: number | null;
   /** a run that takes longer is ended; null: as the tier says. Default: null */
   readonly timeout_s: number | null;
@@ -570,6 +579,15 @@ export interface GroupCreate {
   readonly reach?: readonly string[];
   /** which secrets they may use, of what the tier allows. Default: [] */
   readonly secrets?: readonly string[];
+  /** directories of the host that its runs have, as far as the tier and host-directories.json allow it. Default: [] */
+  readonly mounts?: readonly ({
+    /** a directory of the host that the operator’s host-directories.json allows */
+    readonly host: string;
+    /** where it is seen */
+    readonly path: string;
+    /** Default: "ro" */
+    readonly mode?: "ro" | "rw";
+  })[];
   /** none: the daemon’s default */
   readonly memory_mb?: number;
   /** a run that takes longer is ended; null: as the tier says. Default: null */
@@ -779,6 +797,35 @@ export interface ModulePage {
   readonly items: readonly Module[];
   /** `cursor` of the next page; null: there is none */
   readonly next: string | null;
+}
+
+export interface MountCheck {
+  /** the directory of the host */
+  readonly host: string;
+  /** where the sandbox would have it */
+  readonly path?: string;
+  /** Default: "ro" */
+  readonly mode?: "ro" | "rw";
+  /** whose sandbox; none: the one of sandboxes without an owner */
+  readonly owner?: string;
+  /** of a group whose runs would have it */
+  readonly tier?: string;
+}
+
+export interface MountCheckAnswer {
+  readonly allowed: boolean;
+  readonly mode: "ro" | "rw";
+  /** why not, as `host_directory_refused` has it */
+  readonly reason: string | null;
+  /** the rules in the order they are asked; one that refuses is the last */
+  readonly steps: readonly ({
+    /** `place`, `tier`, `path`, `list`, `owner`, `mode`, … */
+    readonly rule: string;
+    readonly allowed: boolean;
+    /** the code of a refusal */
+    readonly reason: string | null;
+    readonly sentence: string;
+  })[];
 }
 
 export interface MountInfo {
@@ -1676,6 +1723,8 @@ export interface Tier {
   readonly reach: readonly string[];
   /** which secrets its groups’ sandboxes may use at most */
   readonly secrets: "all" | readonly string[];
+  /** how its groups may have directories of the host, of those that are listed. Default: "none" */
+  readonly mounts: "none" | "ro" | "rw";
   /** runs at once, of all its groups. Default: 8 */
   readonly runs_max: number;
   /** a run of a group that says nothing else is ended when it takes longer. Default: 1800 */
@@ -1717,6 +1766,8 @@ export interface TierChange {
   readonly reach: readonly string[];
   /** which secrets its groups’ sandboxes may use at most */
   readonly secrets: "all" | readonly string[];
+  /** how its groups may have directories of the host, of those that are listed. Default: "none" */
+  readonly mounts?: "none" | "ro" | "rw";
   /** runs at once, of all its groups. Default: 8 */
   readonly runs_max?: number;
   /** a run of a group that says nothing else is ended when it takes longer. Default: 1800 */
@@ -3093,6 +3144,13 @@ export interface Operations {
       readonly items: readonly MountInfo[];
       readonly next: null;
     };
+    readonly event: never;
+  };
+  'mount.check': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: MountCheck;
+    readonly answer: MountCheckAnswer;
     readonly event: never;
   };
   'mount.detach': {

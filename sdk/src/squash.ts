@@ -12,7 +12,16 @@ import { Images } from './images.ts';
 import { Modules } from './modules.ts';
 import { Owners } from './owners.ts';
 import { everyItem } from './pages.ts';
-import type { DaemonInfo, Event, Operations, PolicyPreset, SandboxCreate, Ticket } from './records.gen.ts';
+import type {
+  DaemonInfo,
+  Event,
+  MountCheck,
+  MountCheckAnswer,
+  Operations,
+  PolicyPreset,
+  SandboxCreate,
+  Ticket,
+} from './records.gen.ts';
 import { Sandboxes } from './sandboxes.ts';
 import { Secrets } from './secrets.ts';
 import { SshKeys } from './ssh-keys.ts';
@@ -82,6 +91,11 @@ export class Squash {
     const takesMs = takesMsOf(options) + startMsMax;
     const { result } = await this.connection.call('sandbox.run', { body, signal, takesMs });
     return execResult(result);
+  }
+
+  /** `mount.check`: whether a sandbox would get a directory of the host, and what each rule says of it. @throws NotFound */
+  async checkMount({ signal, ...body }: MountCheck & Signal): Promise<MountCheckAnswer> {
+    return await this.connection.call('mount.check', { body, signal });
   }
 
   /** `audit.list`: who asked for what, newest first. */

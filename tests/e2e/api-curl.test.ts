@@ -272,6 +272,7 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'volume.remove': ['volume'],
   'volume.snapshot': ['volume'],
   'mount.attach': ['sandbox', 'volume'],
+  'mount.check': [],
   'mount.list': ['sandbox', 'volume', 'mount'],
   'mount.detach': ['sandbox', 'volume', 'mount'],
   'image.pull': ['image'],

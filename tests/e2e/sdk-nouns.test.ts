@@ -245,6 +245,7 @@ test('the operator’s nouns answer, and events go on behind the last one', asyn
     [[], [], []],
   );
   assert.ok((await squash.presets()).length > 0);
+  assert.equal((await squash.checkMount({ host: '/srv', path: '/srv', tier: 'main' })).reason, 'not_allowed');
   assert.ok((await squash.ticket(`/v1/sandboxes/${box.id}/exec`)).ticket);
   for await (const record of squash.audit({ operation: 'key.create' })) {
     assert.equal(record.operation, 'key.create');

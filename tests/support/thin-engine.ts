@@ -287,6 +287,7 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       remove: unused,
       snapshot: unused,
       plan: unused,
+      judge: unused,
       attach: unused,
       mounts: unused,
       detach: unused,

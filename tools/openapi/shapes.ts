@@ -153,6 +153,7 @@ import {
   volumeInfoSchema,
   volumeSnapshotBodySchema,
 } from '@squash/contract/volume';
+import { mountCheckAnswerSchema, mountCheckBodySchema } from '@squash/contract/mount-check';
 import { z } from 'zod';
 
 interface Shape {
@@ -211,6 +212,11 @@ export const shapes: Readonly<Record<string, Shape>> = {
   VolumeSnapshotCreate: { schema: volumeSnapshotBodySchema, example: { name: 'data-monday' } },
   MountWish: { schema: mountWishSchema, example: { volume: 'data', path: '/data' } },
   MountInfo: { schema: mountInfoSchema },
+  MountCheck: {
+    schema: mountCheckBodySchema,
+    example: { host: '/srv/data', path: '/workspace/extra/data', tier: 'untrusted' },
+  },
+  MountCheckAnswer: { schema: mountCheckAnswerSchema },
   ExecRequest: {
     schema: execBodySchema,
     example: { cmd: 'python3 -c "print(42)"', workdir: '/root', timeout: 60 },

@@ -12,7 +12,7 @@ export const tags = [
   { name: 'caller', description: 'Ports of callers that programs in sandboxes connect to' },
   { name: 'snapshot', description: 'What was written in a sandbox, saved as a file' },
   { name: 'volume', description: 'Directories that outlive sandboxes' },
-  { name: 'mount', description: 'What a sandbox has attached' },
+  { name: 'mount', description: 'What a sandbox has attached, and may attach' },
   { name: 'change', description: 'What a sandbox has written over directories of the host' },
   { name: 'module', description: 'The layers that sandboxes are stacked from' },
   { name: 'bucket', description: 'What is kept beside this machine, in an S3 service' },

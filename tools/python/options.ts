@@ -47,6 +47,7 @@ const notOptions: Readonly<Record<string, readonly string[]>> = {
   'snapshot.restore': ['snapshot'],
   'module.activate': ['module'],
   'mount.attach': ['path'],
+  'mount.check': ['host'],
   'change.list': ['place', 'limit'],
   'change.file': ['place', 'path'],
   'change.apply': ['place', 'paths'],

@@ -5,6 +5,7 @@ import { limits } from '@squash/contract/limits';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
 import { groupsPath } from '../group-paths.ts';
+import { parseMount } from '../mount-words.ts';
 import { printJson, printLine } from '../output/print.ts';
 import { readEnvironment } from './exec-options.ts';
 
@@ -21,6 +22,7 @@ export async function run({ positionals: [name], rest, flags, client, json }: Ca
     ...(flags.isSet('env') && { env: readEnvironment(flags) }),
     ...(flags.isSet('reach') && { reach: flags.list('reach') }),
     ...(flags.isSet('secret') && { secrets: flags.list('secret') }),
+    ...(flags.isSet('mount') && { mounts: flags.list('mount').map(parseMount) }),
     ...(flags.isSet('memory') && { memory_mb: flags.integer('memory', memory) }),
     ...(flags.isSet('idle-timeout') && { idle_timeout_s: flags.integer('idle-timeout', idle) }),
     ...(flags.isSet('timeout') && { timeout_s: flags.integer('timeout', timeout) }),

@@ -23,6 +23,7 @@ export async function run({ client, json }: Call): Promise<number> {
           title: 'SECRETS',
           text: ({ secrets }) => (secrets === 'all' ? secrets : secrets.join(',') || 'none'),
         },
+        { title: 'MOUNTS', text: ({ mounts }) => mounts },
       ],
       list.items,
     );

@@ -73,7 +73,14 @@ const groupCreate = defineOperation({
   summary: 'Make a group: a folder, a command, and a tier that says what its agents may do',
   body: groupCreateSchema,
   answers: [{ status: 201, description: 'The group', schema: groupSchema }],
-  errors: ['tier_not_found', 'tier_forbids', 'group_exists', 'group_limit', 'disk_full'],
+  errors: [
+    'tier_not_found',
+    'tier_forbids',
+    'host_directory_refused',
+    'group_exists',
+    'group_limit',
+    'disk_full',
+  ],
   permission: 'admin',
 });
 

@@ -9,6 +9,7 @@ import {
   volumeRefSchema,
   volumeSnapshotBodySchema,
 } from '../volume.ts';
+import { mountCheckAnswerSchema, mountCheckBodySchema } from '../mount-check.ts';
 import { defineOperation, type Operations } from './operation.ts';
 import { pageShape } from './query.ts';
 import { labelFilterSchema } from '../labels.ts';
@@ -140,6 +141,19 @@ const mountAttach = defineOperation({
   permission: 'manage',
 });
 
+const mountCheck = defineOperation({
+  id: 'mount.check',
+  method: 'POST',
+  path: '/v1/mounts/check',
+  dialect: 'native',
+  summary: 'Whether a sandbox would get a directory of the host, and what each rule says of it',
+  description: 'Nothing is attached. With `tier` it is about the runs of a group of this tier.',
+  body: mountCheckBodySchema,
+  answers: [{ status: 200, description: 'What the rules say', schema: mountCheckAnswerSchema }],
+  errors: ['tier_not_found'],
+  permission: 'admin',
+});
+
 const mountList = defineOperation({
   id: 'mount.list',
   method: 'GET',
@@ -188,6 +202,7 @@ export const volumeOperations = {
   'volume.remove': volumeRemove,
   'volume.snapshot': volumeSnapshot,
   'mount.attach': mountAttach,
+  'mount.check': mountCheck,
   'mount.list': mountList,
   'mount.detach': mountDetach,
 } as const satisfies Operations;

@@ -79,7 +79,7 @@ export function handlers(options: HandlerOptions): Handlers {
     ...imageHandlers(engine, uploads),
     ...snapshotHandlers(engine, { uploads, treeReads }),
     ...bucketHandlers(engine),
-    ...volumeHandlers(engine, treeReads),
+    ...volumeHandlers(engine, treeReads, groups),
     ...changeHandlers(engine, { treeReads }),
     ...pathHandlers(engine),
     ...networkHandlers(engine, egress),

@@ -9,11 +9,14 @@ import type { VolumeAsker } from '../engine/volumes.ts';
 import { type Caller, ownerFor } from '../http/caller.ts';
 import { empty, json } from '../http/reply.ts';
 import type { Places } from '../http/places.ts';
+import type { Groups } from './groups.ts';
+import { checkMount } from './mount-check.ts';
 import type { HandlersOf } from '../http/router.ts';
 
 export function volumeHandlers(
   { sandboxes, volumes }: Pick<Engine, 'sandboxes' | 'volumes'>,
   treeReads: Places,
+  groups: Pick<Groups, 'tiers'>,
 ): HandlersOf<typeof volumeOperations> {
   const ownerOf = (id: SandboxId): string => sandboxes.ownerOf(id);
   return {
@@ -38,6 +41,7 @@ export function volumeHandlers(
       ),
     'mount.attach': async ({ params, body, caller }) =>
       json(await volumes.attach(askerOf(caller, ownerOf(params.id)), params.id, body)),
+    'mount.check': ({ body }) => json(checkMount(body, { volumes, tiers: () => groups.tiers() })),
     'mount.list': ({ params }) => json({ items: volumes.mounts(params.id), next: null }),
     'mount.detach': async ({ params }) => {
       await volumes.detach(params.id, params.mount);

@@ -20,6 +20,7 @@ import {
   volumeIdSchema,
   type VolumeInfo,
 } from '@squash/contract/volume';
+import type { HostWish, MountStep } from '@squash/contract/mount-check';
 import { rfc3339 } from '@squash/base/clock';
 import type { VolumeRow } from '#store/rows.ts';
 import type { UpperKind } from '../drivers/driver.ts';
@@ -55,6 +56,8 @@ export interface Volumes {
   ): Promise<VolumeInfo>;
   /** What a create stores for these wishes. @throws volume_not_found */
   plan(asker: VolumeAsker, wishes: readonly MountWish[]): readonly StoredMount[];
+  /** Each rule about a directory of the host, up to the one that refuses it. */
+  judge(wish: HostWish): readonly MountStep[];
   attach(asker: VolumeAsker, id: SandboxId, wish: MountWish): Promise<MountInfo>;
   /** By path. @throws sandbox_not_found */
   mounts(id: SandboxId): readonly MountInfo[];
@@ -169,6 +172,10 @@ export class LocalVolumes implements Volumes {
         );
       return { id, volume: row.id, host: null, path, mode: wish.mode ?? (isSnapshot ? 'ro' : 'rw') };
     });
+  }
+
+  judge(wish: HostWish): readonly MountStep[] {
+    return this.#world.mounts.judge(wish);
   }
 
   async attach(asker: VolumeAsker, id: SandboxId, wish: MountWish): Promise<MountInfo> {

@@ -1,7 +1,8 @@
 /** The judge over host directories: a row for each reason, and what holds for every list and every wish. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { HostDirectoryEntry } from '@squash/contract/host-directory';
+import type { HostDirectories, HostDirectoryEntry } from '@squash/contract/host-directory';
+import type { HostWish } from '@squash/contract/mount-check';
 import fc from 'fast-check';
 import {
   credentialNames,
@@ -16,14 +17,23 @@ const around: Surroundings = {
   ids: { first: 1, count: 65_536 },
   isMapped: true,
 };
-const list: readonly HostDirectoryEntry[] = [
+const directories: readonly HostDirectoryEntry[] = [
   { path: '/srv/data', mode_max: 'ro', shows: [] },
   { path: '/srv/data/out', mode_max: 'rw', shows: ['.env'] },
   { path: '/home/alice', mode_max: 'rw', owners: ['alice'], shows: [] },
 ];
-const everything: readonly HostDirectoryEntry[] = [{ path: '/', mode_max: 'rw', shows: [] }];
+const list = listOf(directories, ['Payroll', 'token']);
+const everything = listOf([{ path: '/', mode_max: 'rw', shows: [] }]);
 const open: Found = { type: 'directory', uid: 65_534, gid: 65_534, mode: 0o755, names: [] };
 const theirs: Found = { type: 'directory', uid: 1, gid: 1, mode: 0o700, names: [] };
+
+function words(line: string): readonly string[] {
+  return line.split(' ');
+}
+
+function listOf(entries: readonly HostDirectoryEntry[], blocked: string[] = []): HostDirectories {
+  return { directories: [...entries], blocked };
+}
 
 interface Row {
   readonly path: string;
@@ -61,6 +71,17 @@ const rows: readonly Row[] = [
   { path: '', says: 'path_malformed' },
   { path: '/srv/data/a\nb', says: 'path_malformed' },
   { path: '/srv/data/..x', says: 'look' },
+  { path: '/srv/data/PAYROLL', says: 'blocked_name' },
+  { path: '/srv/data/old-payrolls/x', says: 'blocked_name' },
+  { path: '/srv/data/tokens', says: 'blocked_name' },
+  ...words(
+    '.gpg credentials credentials.json .env.local id_rsa id_ED25519 private_key .secret .config/squash',
+  ).map((name): Row => ({ path: `/srv/data/${name}`, says: 'credentials' })),
+  ...words('credentials id_rsa .secret .pgpass').map(
+    (name): Row => ({ path: '/srv/data', found: { ...open, names: [name] }, says: 'credentials' }),
+  ),
+  { path: '/srv/data/secretary', says: 'look' },
+  { path: '/srv/data/my.envoy', says: 'look' },
   { path: '/home/alice/p', owner: 'alice', says: 'look' },
   { path: '/home/alice/p', owner: 'bob', says: 'owner_not_allowed' },
   { path: '/home/alice/.ssh', owner: 'alice', says: 'credentials' },
@@ -80,11 +101,14 @@ const rows: readonly Row[] = [
 for (const { path, mode = 'ro', owner = 'carol', found, says } of rows) {
   const is = found === undefined ? 'nothing yet' : `${found.type} ${JSON.stringify(found)}`;
   test(`the judge says ${says} to ${JSON.stringify(path)} ${mode} for ${owner} when there is ${is}`, () => {
-    const verdict = judgeHostDirectory(owner === 'root' ? everything : list, around, {
+    const { verdict, steps } = judgeHostDirectory(owner === 'root' ? everything : list, around, {
       wish: { path, mode, owner },
       ...(found === undefined ? {} : { found }),
     });
     assert.equal(verdict.verdict === 'refuse' ? verdict.reason : verdict.verdict, says);
+    const last = steps.at(-1);
+    assert.equal(last?.reason, verdict.verdict === 'refuse' ? says : null);
+    assert.ok(steps.slice(0, -1).every(({ allowed }) => allowed));
   });
 }
 
@@ -122,7 +146,7 @@ const wish = fc.record({
 test('what the judge allows lies in a listed directory of that mode and names no credential, whatever is asked', () => {
   fc.assert(
     fc.property(fc.array(entry, { maxLength: 4 }), wish, (entries, asked) => {
-      const verdict = judgeHostDirectory(entries, around, { wish: asked, found: theirs });
+      const { verdict } = judgeHostDirectory(listOf(entries), around, { wish: asked, found: theirs });
       if (verdict.verdict !== 'allow') return;
       const named = `${asked.path}/`;
       assert.ok(
@@ -137,11 +161,15 @@ test('what the judge allows lies in a listed directory of that mode and names no
   );
 });
 
+function verdictOf(entries: readonly HostDirectoryEntry[], asked: HostWish): string {
+  return judgeHostDirectory(listOf(entries), around, { wish: asked, found: theirs }).verdict.verdict;
+}
+
 test('the judge allows no more when an entry is taken from the list', () => {
   fc.assert(
     fc.property(fc.array(entry, { minLength: 1, maxLength: 4 }), wish, (entries, asked) => {
-      const whole = judgeHostDirectory(entries, around, { wish: asked, found: theirs }).verdict;
-      const less = judgeHostDirectory(entries.slice(1), around, { wish: asked, found: theirs }).verdict;
+      const whole = verdictOf(entries, asked);
+      const less = verdictOf(entries.slice(1), asked);
       assert.ok(whole === 'allow' || less !== 'allow');
     }),
   );
@@ -150,7 +178,8 @@ test('the judge allows no more when an entry is taken from the list', () => {
 test('the judge asks nobody to look at what is not listed', () => {
   fc.assert(
     fc.property(wish, (asked) => {
-      const verdict = judgeHostDirectory([{ path: '/only/here', mode_max: 'rw', shows: [] }], around, {
+      const only = listOf([{ path: '/only/here', mode_max: 'rw', shows: [] }]);
+      const { verdict } = judgeHostDirectory(only, around, {
         wish: asked,
       });
       assert.ok(verdict.verdict === 'refuse' || asked.path.startsWith('/only/here'));

@@ -1,5 +1,5 @@
 /**
- * Whether a sandbox may have a directory of the host: one judge, pure, with a reason for each refusal.
+ * Whether a sandbox may have a directory of the host: one judge, pure, rule by rule, with a reason for each refusal.
  *
  * A newcomer would get the order wrong. What is not on the operator's list is refused by its name alone, before anybody has looked
  * at it: otherwise the answers would tell a stranger what lies where on the host. Behind that the judge asks for facts (`look`).
@@ -11,15 +11,9 @@
  * Credentials in a directory refuse it rather than being covered: a cover hides what lies there at the time of the mount, and neither what
  * is made a moment later nor what was renamed. What lies deeper is not looked for; docs/volumes.md says so.
  */
-import { type HostDirectoryEntry, isPlainPath } from '@squash/contract/host-directory';
+import { type HostDirectories, type HostDirectoryEntry, isPlainPath } from '@squash/contract/host-directory';
+import type { HostWish, MountStep } from '@squash/contract/mount-check';
 import { closedSockets } from '@squash/contract/path-levels';
-
-export interface HostWish {
-  readonly path: string;
-  readonly mode: 'ro' | 'rw';
-  /** Of the sandbox. */
-  readonly owner: string;
-}
 
 /** What no sandbox gets, whatever a list says. */
 export interface Surroundings {
@@ -50,6 +44,7 @@ export type RefusalReason =
   | 'read_only'
   | 'system_path'
   | 'own_path'
+  | 'blocked_name'
   | 'credentials'
   | 'link_in_path'
   | 'not_found'
@@ -70,71 +65,165 @@ const systemPaths = words('/proc /sys /dev /run /var/run /etc /boot').concat(
 
 /** Where programs keep keys; in any spelling of large and small letters, which some file systems do not tell apart. */
 export const credentialNames: readonly string[] = words(
-  '.ssh .aws .gnupg .kube .docker .azure .gcloud .config/gcloud .config/gh .local/share/keyrings .password-store',
-).concat(words('.vault-token .netrc .npmrc .pypirc .git-credentials .env'));
+  '.ssh .aws .gnupg .gpg .kube .docker .azure .gcloud .config/gcloud .config/gh .config/squash .config/nanoclaw',
+)
+  .concat(words('.local/share/keyrings .password-store .vault-token .netrc .npmrc .pypirc .pgpass'))
+  .concat(words('.git-credentials .env .env.local .env.production .secret credentials credentials.json'))
+  .concat(words('private_key id_rsa id_dsa id_ecdsa id_ed25519'));
+
+interface Refusal {
+  readonly reason: RefusalReason;
+  readonly sentence: string;
+}
+
+interface Case {
+  readonly list: HostDirectories;
+  readonly around: Surroundings;
+  readonly wish: HostWish;
+  /** Those that cover the path, those of them that the owner may have, and the nearest of these that has the mode. */
+  readonly covering: readonly HostDirectoryEntry[];
+  readonly theirs: readonly HostDirectoryEntry[];
+  readonly entry: HostDirectoryEntry | undefined;
+}
+
+/** A sentence about what it found in order, or a refusal. */
+type Rule<Of = Case> = (of: Of) => string | Refusal;
+
+/** In this order; each may rely on those before it. Nobody has looked at the path. */
+const byName: Readonly<Record<string, Rule>> = {
+  path: ({ wish: { path } }) =>
+    isPlainPath(path)
+      ? 'it is absolute, without ".", ".." and "//"'
+      : refusal('path_malformed', 'a path is absolute, without ".", "..", "//" and a slash at its end'),
+  list: ({ covering: [first] }) =>
+    first === undefined
+      ? refusal('not_allowed', 'it is not in host-directories.json, nor is one that it lies in')
+      : `host-directories.json has "${first.path}"${first.description === undefined ? '' : ` (${first.description})`}`,
+  owner: ({ theirs, wish: { owner } }) =>
+    theirs.length === 0
+      ? refusal('owner_not_allowed', 'host-directories.json gives it to other owners')
+      : `sandboxes of "${owner}" may have it`,
+  mode: ({ entry, wish: { mode } }) =>
+    entry === undefined
+      ? refusal('read_only', 'host-directories.json gives it for reading (ro) only')
+      : `"${entry.path}" is given as ${entry.mode_max}, and ${mode} is asked for`,
+  blocked: ({ list: { blocked }, wish: { path } }) => {
+    const word = blocked.find((each) => path.toLowerCase().includes(each.toLowerCase()));
+    if (word === undefined) return 'no part of it is blocked by host-directories.json';
+    return refusal('blocked_name', `host-directories.json blocks paths with "${word}"`);
+  },
+  system: ({ wish: { path } }) => {
+    const system = systemPaths.find((each) => isWithin(path, each) || isWithin(each, path));
+    if (system === undefined) return 'it is no directory of the system';
+    return refusal('system_path', `"${system}" belongs to the system`);
+  },
+  own: ({ around: { own }, wish: { path } }) =>
+    own.some((each) => isWithin(path, each) || isWithin(each, path))
+      ? refusal('own_path', 'it is, holds, or lies in a directory of Squash itself')
+      : 'it is no directory of Squash itself',
+  credentials: ({ wish: { path } }) => {
+    const lower = `${path.toLowerCase()}/`;
+    const name = credentialNames.find((each) => lower.includes(`/${each}/`));
+    if (name === undefined && !/\/\.env\.[^/]*\//.test(lower))
+      return 'no part of it is a name of credentials';
+    return refusal('credentials', `programs keep credentials at "${name ?? '.env'}"`);
+  },
+};
+
+type Known = Case & { readonly entry: HostDirectoryEntry; readonly found: Found };
+type KnownDirectory = Known & { readonly found: Extract<Found, { type: 'directory' }> };
+
+function directoryAt({ found }: Known): string | Refusal {
+  if (found.type === 'link') return refusal('link_in_path', `"${found.at}" is a link: name what it leads to`);
+  if (found.type === 'missing') return refusal('not_found', `there is no "${found.at}"`);
+  if (found.type === 'closed') return refusal('not_readable', `"${found.at}" is closed to Squash`);
+  if (found.type === 'other') return refusal('not_a_directory', `"${found.at}" is no directory`);
+  return 'it is a directory, and no part of the way is a link';
+}
+
+/** What is there, once it was looked at. */
+const byLook: Readonly<Record<string, Rule<KnownDirectory>>> = {
+  contents: ({ found: { names }, entry }) => {
+    const socket = names.find((name) => closedSockets.includes(name));
+    if (socket !== undefined) return refusal('container_socket', `"${socket}" in it gives away the host`);
+    const credential = names.find((name) => !entry.shows.includes(name));
+    if (credential === undefined) return 'neither credentials nor a container engine’s socket lie in it';
+    const remedy = 'give a directory below it, or name that in "shows" of host-directories.json';
+    return refusal('credentials', `"${credential}" lies in it: ${remedy}`);
+  },
+  rights: ({ found, around, wish: { mode } }) => {
+    const isTheirs = isOfSandboxes(found, around);
+    if (!isTheirs && (found.mode & 0o005) !== 0o005)
+      return refusal('not_readable', 'others than its owner may not read it, and sandboxes are others');
+    if (mode === 'rw' && !isTheirs && (around.isMapped || (found.mode & 0o002) === 0))
+      return refusal(
+        'not_writable',
+        'it does not belong to the sandboxes: docs/volumes.md says to whom to give it',
+      );
+    return mode === 'rw' ? 'sandboxes may write to it' : 'sandboxes may read it';
+  },
+};
+
+/** Each rule that was asked, the one that refuses last. */
+export interface Judgement {
+  readonly verdict: Verdict;
+  readonly steps: readonly MountStep[];
+}
 
 export function judgeHostDirectory(
-  list: readonly HostDirectoryEntry[],
+  list: HostDirectories,
   around: Surroundings,
   { wish, found }: { readonly wish: HostWish; readonly found?: Found },
-): Verdict {
-  const { path } = wish;
-  if (!isPlainPath(path))
-    return refuse('path_malformed', 'a path is absolute, without ".", "..", "//" and a slash at its end');
-  const covering = list.filter((entry) => isWithin(path, entry.path));
-  if (covering.length === 0)
-    return refuse('not_allowed', 'it is not in host-directories.json, nor is one that it lies in');
-  const theirs = covering.filter(({ owners }) => owners === undefined || owners.includes(wish.owner));
-  if (theirs.length === 0)
-    return refuse('owner_not_allowed', 'host-directories.json gives it to other owners');
-  // The nearest one's `shows` holds.
-  const [entry] = theirs
-    .filter(({ mode_max }) => wish.mode === 'ro' || mode_max === 'rw')
-    .sort((a, b) => b.path.length - a.path.length);
-  if (entry === undefined) return refuse('read_only', 'host-directories.json gives it for reading (ro) only');
-  const forbidden = judgePath(path, around);
-  if (forbidden !== undefined) return forbidden;
-  if (found === undefined) return { verdict: 'look' };
-  return judgeFound(found, around, { wish, entry }) ?? { verdict: 'allow', entry };
+): Judgement {
+  const of = caseOf(list, around, wish);
+  const first = ask(byName, of);
+  const { entry } = of;
+  if (first.refused !== undefined || entry === undefined) return refused(first);
+  if (found === undefined) return { verdict: { verdict: 'look' }, steps: first.steps };
+  const known = { ...of, entry, found };
+  const second = ask({ directory: directoryAt }, known);
+  const steps = [...first.steps, ...second.steps];
+  if (second.refused !== undefined || found.type !== 'directory') return refused({ ...second, steps });
+  const third = ask(byLook, { ...known, found });
+  const all = [...steps, ...third.steps];
+  if (third.refused !== undefined) return refused({ ...third, steps: all });
+  return { verdict: { verdict: 'allow', entry }, steps: all };
 }
 
-function judgePath(path: string, { own }: Surroundings): Verdict | undefined {
-  const system = systemPaths.find((each) => isWithin(path, each) || isWithin(each, path));
-  if (system !== undefined) return refuse('system_path', `"${system}" belongs to the system`);
-  if (own.some((each) => isWithin(path, each) || isWithin(each, path)))
-    return refuse('own_path', 'it is, holds, or lies in a directory of Squash itself');
-  const lower = `${path.toLowerCase()}/`;
-  const name = credentialNames.find((each) => lower.includes(`/${each}/`));
-  if (name !== undefined || /\/\.env\.[^/]*\//.test(lower))
-    return refuse('credentials', `programs keep credentials at "${name ?? '.env'}"`);
-  return undefined;
+interface Asked {
+  readonly steps: readonly MountStep[];
+  readonly refused: Refusal | undefined;
 }
 
-function judgeFound(
-  found: Found,
-  around: Surroundings,
-  { wish, entry }: { readonly wish: HostWish; readonly entry: HostDirectoryEntry },
-): Verdict | undefined {
-  if (found.type === 'link') return refuse('link_in_path', `"${found.at}" is a link: name what it leads to`);
-  if (found.type === 'missing') return refuse('not_found', `there is no "${found.at}"`);
-  if (found.type === 'closed') return refuse('not_readable', `"${found.at}" is closed to Squash`);
-  if (found.type !== 'directory') return refuse('not_a_directory', `"${found.at}" is no directory`);
-  const socket = found.names.find((name) => closedSockets.includes(name));
-  if (socket !== undefined) return refuse('container_socket', `"${socket}" in it gives away the host`);
-  const credential = found.names.find((name) => !entry.shows.includes(name));
-  if (credential !== undefined) {
-    const remedy = 'give a directory below it, or name that in "shows" of host-directories.json';
-    return refuse('credentials', `"${credential}" lies in it: ${remedy}`);
+function ask<Of>(rules: Readonly<Record<string, Rule<Of>>>, of: Of): Asked {
+  const steps: MountStep[] = [];
+  for (const [rule, judge] of Object.entries(rules)) {
+    const said = judge(of);
+    if (typeof said !== 'string') {
+      steps.push({ rule, allowed: false, reason: said.reason, sentence: said.sentence });
+      return { steps, refused: said };
+    }
+    steps.push({ rule, allowed: true, reason: null, sentence: said });
   }
-  const isTheirs = isOfSandboxes(found, around);
-  if (!isTheirs && (found.mode & 0o005) !== 0o005)
-    return refuse('not_readable', 'others than its owner may not read it, and sandboxes are others');
-  if (wish.mode === 'rw' && !isTheirs && (around.isMapped || (found.mode & 0o002) === 0))
-    return refuse(
-      'not_writable',
-      `it does not belong to the sandboxes: docs/volumes.md says to whom to give it`,
-    );
-  return undefined;
+  return { steps, refused: undefined };
+}
+
+function refused({ steps, refused: by }: Asked): Judgement {
+  // Rules refuse before anything is missing that those behind them need.
+  const { reason, sentence } = by ?? refusal('not_allowed', 'nothing allows it');
+  return { verdict: { verdict: 'refuse', reason, sentence }, steps };
+}
+
+function caseOf(list: HostDirectories, around: Surroundings, wish: HostWish): Case {
+  const covering = list.directories.filter((each) => isWithin(wish.path, each.path)).sort(nearestFirst);
+  const theirs = covering.filter(({ owners }) => owners === undefined || owners.includes(wish.owner));
+  // The nearest one's `shows` holds.
+  const entry = theirs.find(({ mode_max }) => wish.mode === 'ro' || mode_max === 'rw');
+  return { list, around, wish, covering, theirs, entry };
+}
+
+function nearestFirst(a: HostDirectoryEntry, b: HostDirectoryEntry): number {
+  return b.path.length - a.path.length;
 }
 
 /** As which the kernel shows an id that a namespace does not have; one of the sandboxes' may be meant, but who knows. */
@@ -153,6 +242,6 @@ function isWithin(path: string, directory: string): boolean {
   return directory === '/' || path === directory || path.startsWith(`${directory}/`);
 }
 
-function refuse(reason: RefusalReason, sentence: string): Verdict {
-  return { verdict: 'refuse', reason, sentence };
+function refusal(reason: RefusalReason, sentence: string): Refusal {
+  return { reason, sentence };
 }

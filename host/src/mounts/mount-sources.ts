@@ -4,18 +4,19 @@
  * run without it.
  */
 import { AppError } from '@squash/contract/errors';
-import type { HostDirectoryEntry } from '@squash/contract/host-directory';
+import type { HostDirectories } from '@squash/contract/host-directory';
+import type { HostWish, MountStep } from '@squash/contract/mount-check';
 import type { StoredMount, VolumeId } from '@squash/contract/volume';
 import type { VolumeRow } from '#store/rows.ts';
 import type { Store } from '#store/store.ts';
 import type { MountSpec } from '../drivers/driver.ts';
-import { judgeHostDirectory, type Surroundings, type Verdict } from './judge.ts';
+import { type Judgement, judgeHostDirectory, type Surroundings, type Verdict } from './judge.ts';
 import { lookAt } from './look.ts';
 
 export interface MountSourcesOptions {
   readonly store: Store;
   /** `host-directories.json` */
-  readonly hostDirectories: readonly HostDirectoryEntry[];
+  readonly hostDirectories: HostDirectories;
   readonly surroundings: Surroundings;
 }
 
@@ -84,18 +85,23 @@ export class StoredMountSources {
     return this.#held.has(volume);
   }
 
+  judge(wish: HostWish): readonly MountStep[] {
+    return this.#judged(wish).steps;
+  }
+
   /** Where it lies and which one that is. @throws host_directory_refused */
-  hostDirectory(wish: { readonly path: string; readonly mode: 'ro' | 'rw'; readonly owner: string }): {
-    readonly path: string;
-    readonly identity: string;
-  } {
-    const { hostDirectories, surroundings } = this.#options;
-    const first = judgeHostDirectory(hostDirectories, surroundings, { wish });
-    if (first.verdict !== 'look') throw refusal(wish.path, first);
-    const { found, identity } = lookAt(wish.path);
-    const verdict = judgeHostDirectory(hostDirectories, surroundings, { wish, found });
+  hostDirectory(wish: HostWish): { readonly path: string; readonly identity: string } {
+    const { verdict, identity } = this.#judged(wish);
     if (verdict.verdict !== 'allow') throw refusal(wish.path, verdict);
     return { path: wish.path, identity };
+  }
+
+  #judged(wish: HostWish): Judgement & { readonly identity: string } {
+    const { hostDirectories, surroundings } = this.#options;
+    const first = judgeHostDirectory(hostDirectories, surroundings, { wish });
+    if (first.verdict.verdict !== 'look') return { ...first, identity: '' };
+    const { found, identity } = lookAt(wish.path);
+    return { ...judgeHostDirectory(hostDirectories, surroundings, { wish, found }), identity };
   }
 
   #spec(owner: string, { path, mode, volume, host }: StoredMount): MountSpec {

@@ -8,6 +8,7 @@
 import { AppError } from '@squash/contract/errors';
 import type { EventData } from '@squash/contract/events';
 import { limits } from '@squash/contract/limits';
+import type { HostWish, MountStep } from '@squash/contract/mount-check';
 import type { MountId, StoredMount, VolumeId } from '@squash/contract/volume';
 import type { MountSpec, RunningSandbox } from '../drivers/driver.ts';
 import type { SandboxRow } from '#store/rows.ts';
@@ -19,6 +20,8 @@ import type { World } from './world.ts';
 
 /** What a sandbox has attached, as the driver is to be told. Made by `host/src/mounts`. */
 export interface MountSources {
+  /** Each rule about a directory of the host, up to the one that refuses it. */
+  judge(wish: HostWish): readonly MountStep[];
   /** Those that others lie in come first. @throws volume_not_found, host_directory_refused */
   specs(row: Pick<SandboxRow, 'owner' | 'mounts'>): readonly MountSpec[];
   /** What was last said of it, while it may be attached: a directory of the host may have gone since. */

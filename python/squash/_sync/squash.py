@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import TYPE_CHECKING, Generator, Iterator, Dict, Optional, Tuple, Type
+from typing import TYPE_CHECKING, Any, Generator, Iterator, Dict, Optional, Tuple, Type
 
 from .. import types
 from .._address import Address, find_daemon
@@ -111,6 +111,11 @@ class Squash:
         """policy.presets: names that stand for the hosts of a service in policies."""
         answer = self.connection.ask("policy.presets", {}, {})
         return array(reading(types.PolicyPreset))(answer, "the answer")  # type: ignore[no-any-return]
+
+    def check_mount(self, host: str, **options: Unpack[opt.MountCheckOptions]) -> types.MountCheckAnswer:
+        """mount.check: whether a sandbox would get a directory of the host, and what each rule says. Raises NotFound."""
+        asked: Dict[str, Any] = {"host": host, **options}
+        return self.connection.record(types.MountCheckAnswer, "mount.check", {}, asked)
 
     def ticket(self, path: str) -> types.Ticket:
         """ticket.create: opens this path once, within 30 s, for a browser, which can send no header."""
