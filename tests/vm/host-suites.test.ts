@@ -33,7 +33,7 @@ const allFiles: readonly HostFile[] = [
     file: 'host/src/launch/launch-client.test.ts',
     only: `${asRoot}|limited|processor time|out-of-memory|frozen`,
   },
-  { file: 'tests/security/attacks.test.ts', every: 40 },
+  { file: 'tests/security/attacks.test.ts', every: 80 },
   { file: 'tests/security/upper-evasion.test.ts', only: `${asRoot}|stops whoever` },
   { file: 'tests/security/devices.test.ts' },
   { file: 'tests/security/counted.test.ts' },

@@ -90,6 +90,7 @@ const sameForAll = [
   'tests/e2e/cli-demo.test.ts',
   'tests/e2e/cli-documents.test.ts',
   'tests/e2e/cli-events.test.ts',
+  'tests/e2e/cli-mounts.test.ts',
   'tests/e2e/cli-network.test.ts',
   'tests/e2e/cli-older-daemon.test.ts',
   'tests/e2e/cli-sync.test.ts',
@@ -101,6 +102,7 @@ const sameForAll = [
   'tests/e2e/egress.test.ts',
   'tests/e2e/events.test.ts',
   'tests/e2e/files-cli.test.ts',
+  'tests/e2e/held-actions.test.ts',
   // Its images are made by tools that want root; what single-id mode makes of them is tried with hostile ones.
   'tests/e2e/images.test.ts',
   'tests/e2e/image-push.test.ts',
