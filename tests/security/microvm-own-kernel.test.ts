@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { copyFile, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { copyFile, mkdtemp, open, readdir, rename, rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -51,19 +51,22 @@ const garbage = [
   ],
   ['rings and registers behind PCI', '/var/tmp/g pci', /reached: [1-9]/],
 ] as const;
-/** What goes round the drivers; with `--long` also what goes through them. */
-const tried = process.env['TEST_LONG'] === '1' ? garbage : garbage.slice(2);
 const garbageMs = 5_000;
 
-/** Of every file that VMs share. */
+/** Of every file that VMs share. A disk is a layer with a hole of a gigabyte behind it: who writes there gives it more blocks. */
 async function prints(): Promise<string> {
   const { dataDir } = scene.daemon;
   const hash = createHash('sha256');
   for (const place of ['vm', 'vm/layers']) {
-    for (const entry of (await readdir(join(dataDir, place), { withFileTypes: true })).filter((each) =>
+    for (const { name } of (await readdir(join(dataDir, place), { withFileTypes: true })).filter((each) =>
       each.isFile(),
-    ))
-      hash.update(entry.name).update(await readFile(join(dataDir, place, entry.name)));
+    )) {
+      await using file = await open(join(dataDir, place, name));
+      const { size, blocks } = await file.stat();
+      const bytes = Buffer.alloc(Math.min(size, blocks * 512));
+      await file.read(bytes);
+      hash.update(`${name} ${size} ${blocks}\n`).update(bytes);
+    }
   }
   return hash.digest('hex');
 }
@@ -162,7 +165,7 @@ test('a guest with a kernel of its own', async (context) => {
     await guest('head -c 8000000 /dev/urandom >/fill; sync; rm /fill; sync; fstrim / 2>/dev/null; true');
     await unharmed('room');
   });
-  for (const [what, script, proof] of tried) {
+  for (const [what, script, proof] of garbage) {
     await context.test(`harms nobody by garbage in its devices: ${what}`, async () => {
       // It may have taken its own way to answer from itself.
       const answer = daemon.request('POST', `${sandboxes}/kernel/exec`, {
