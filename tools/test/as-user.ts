@@ -52,9 +52,11 @@ export const asUsersAlone = [
   'tests/e2e/modules.test.ts',
   'tests/e2e/ports.test.ts',
   'tests/e2e/processes-restart.test.ts',
+  'tests/e2e/readme.test.ts',
   'tests/e2e/s3-ephemeral.test.ts',
-  'tests/e2e/srt-module.test.ts',
+  'tests/e2e/sandboxes.test.ts',
   'tests/e2e/srt.test.ts',
+  'tests/e2e/srt-module.test.ts',
   'tests/security/box-elsewhere.test.ts',
   'tests/security/box-git.test.ts',
   'tests/security/box-huge.test.ts',
@@ -78,11 +80,14 @@ const sameForAll = [
   'tests/e2e/access.test.ts',
   // One of its disks wants root.
   'tests/e2e/admission.test.ts',
+  'tests/e2e/api-access.test.ts',
   'tests/e2e/api-curl.test.ts',
   'tests/e2e/api-fuzz.test.ts',
   'tests/e2e/api-order.test.ts',
+  'tests/e2e/api-readme.test.ts',
   'tests/e2e/approvals.test.ts',
   'tests/e2e/bench.test.ts',
+  'tests/e2e/box-devices.test.ts',
   // A client of the API; what owners become of its layers is tried by `build-to-bucket`.
   'tests/e2e/build.test.ts',
   'tests/e2e/callers.test.ts',
@@ -93,6 +98,7 @@ const sameForAll = [
   'tests/e2e/cli-mounts.test.ts',
   'tests/e2e/cli-network.test.ts',
   'tests/e2e/cli-older-daemon.test.ts',
+  'tests/e2e/cli-sandboxes.test.ts',
   'tests/e2e/cli-sync.test.ts',
   'tests/e2e/codemode-sandbox.test.ts',
   'tests/e2e/computesdk.test.ts',
@@ -108,8 +114,10 @@ const sameForAll = [
   'tests/e2e/image-push.test.ts',
   'tests/e2e/keys.test.ts',
   'tests/e2e/mcp.test.ts',
+  'tests/e2e/microvm-kvm.test.ts',
   'tests/e2e/microvm-memory.test.ts',
   'tests/e2e/openapi-clients.test.ts',
+  'tests/e2e/original.test.ts',
   'tests/e2e/ports-access.test.ts',
   // It reads uppers from outside, which wants root.
   'tests/e2e/snapshots-share.test.ts',
@@ -141,10 +149,7 @@ const sameForAll = [
   'tests/e2e/webhooks.test.ts',
 ];
 
-/**
- * What of other suites is tried anew under other ids: of security seconds, where all of it takes three minutes; of
- * egress real clients over the machine's own network, because a network of the tests' own needs root.
- */
+/** What of other suites is tried anew under other ids: of security seconds, where all of it takes minutes. */
 const others = [
   // Without a freezer a sandbox is stopped by signals, and its upper is held by measuring.
   'tests/security/abuse.test.ts',
@@ -161,11 +166,9 @@ const others = [
   'tests/security/file-operations.test.ts',
   'tests/security/host-directories.test.ts',
   'tests/security/own-files.test.ts',
-  'tests/egress/presets.test.ts',
   // What ends with a launcher, and who may start another one, is not the same for root.
   'tests/faults/mended.test.ts',
   // A launcher of a user's own, where for root a user is only played.
-  'host/src/launch/images.test.ts',
   'host/src/launch/launch-client.test.ts',
   'codemode/src/suite/container.test.ts',
 ];
@@ -174,19 +177,16 @@ const others = [
 const wholeSuites = ['native', ...suites.map(({ name }) => name).filter((name) => name !== 'vm')];
 
 /**
- * What runs with one id unless all is wanted, a file for each thing that ids decide: owners of files in layers, uppers and snapshots,
- * commands and jobs, the network's namespace, what is closed to whom, and the launcher that the next daemon finds. Every attempt is
- * made in this mode by `tests/security/*-single-id.test.ts`, and a Debian package can not be installed in it.
+ * What runs with one id, and not with subordinate ids as well, unless all is wanted: a file for each thing that ids decide, which are
+ * owners of files in layers, uppers and snapshots, commands and jobs, what is closed to whom, and the launcher that the next daemon finds.
+ * Every attempt is made in this mode by `tests/security/*-single-id.test.ts`, and a Debian package can not be installed in it.
  */
 const singleId = [
   'tests/e2e/api.test.ts',
   'tests/e2e/api-jobs.test.ts',
   'tests/e2e/api-restart.test.ts',
-  'tests/e2e/box.test.ts',
   'tests/e2e/first-start.test.ts',
-  'tests/e2e/network.test.ts',
   'tests/e2e/snapshots.test.ts',
-  'tests/e2e/volumes.test.ts',
   'tests/security/box-repository.test.ts',
   'tests/security/host-directories.test.ts',
   'tests/security/own-files.test.ts',
@@ -198,7 +198,10 @@ function filesFor(kind: Kind, isAll: boolean): readonly string[] {
   if (!isAll && !kind.withSubordinateIds) return singleId;
   const e2e = suites.find(({ name }) => name === 'e2e');
   const files = e2e === undefined ? [] : filesOf(e2e, []);
-  return [...files.filter((file) => isAll || !sameForAll.includes(file)), ...others];
+  if (isAll) return [...files, ...others];
+  const isElsewhere = (file: string) =>
+    sameForAll.includes(file) || (singleId.includes(file) && !asUsersAlone.includes(file));
+  return [...files, ...others].filter((file) => !isElsewhere(file));
 }
 
 export async function runAsUsers(options: {
