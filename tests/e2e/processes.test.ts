@@ -356,10 +356,14 @@ test('200 processes run at once in one sandbox, and each one’s output is its o
       start({ shell: `echo begun ${i}; while ! [ -e /all ]; do sleep 1; done; echo ended ${i}` }),
     ),
   );
-  await waitFor('all to have begun', async () => {
-    const { json } = await api.get(`${box}/processes?state=running&limit=1000`);
-    return json.items.length === 200 && json.items.every((each: ProcessInfo) => each.stdout_bytes > 0);
-  });
+  await waitFor(
+    'all to have begun',
+    async () => {
+      const { json } = await api.get(`${box}/processes?state=running&limit=1000`);
+      return json.items.length === 200 && json.items.every((each: ProcessInfo) => each.stdout_bytes > 0);
+    },
+    60_000,
+  );
   await api.post(`${box}/exec`, { shell: 'touch /all' });
   for (const [i, { process }] of started.entries()) {
     const got = await gather((from) =>

@@ -50,8 +50,9 @@ export const suites: readonly Suite[] = [
     fileMsMaxLong: 60 * minute,
   },
   {
-    ...testFolder('e2e', { minutes: 6, minutesLong: 30 }),
-    first: /\/(?:bench|contexts|debian-package|readme|snapshots|volumes|webhooks)\./,
+    ...testFolder('e2e', { minutes: 10, minutesLong: 30 }),
+    first:
+      /\/(?:api-curl|bench|build|contexts|documents|images?(?:-push)?|microvm-memory|presets|readme|s3-snapshots)\./,
   },
   { ...testFolder('egress', { minutes: 10, minutesLong: 30 }), first: /\/bypass/, alone: /\/floods\./ },
   {
