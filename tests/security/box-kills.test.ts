@@ -18,7 +18,7 @@ import { waitFor } from '../support/wait.ts';
 import { BoxHost } from './box-host.ts';
 
 const skip = process.getuid?.() === 0 ? 'only an ordinary user has boxes' : false;
-const kills = Number(process.env['KILLS'] ?? (process.env['TEST_LONG'] === '1' ? 200 : 12));
+const kills = Number(process.env['KILLS'] ?? (process.env['TEST_LONG'] === '1' ? 200 : 6));
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 
 const files = 250;

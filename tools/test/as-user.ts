@@ -151,8 +151,6 @@ const sameForAll = [
 
 /** What of other suites is tried anew under other ids: of security seconds, where all of it takes minutes. */
 const others = [
-  // Without a freezer a sandbox is stopped by signals, and its upper is held by measuring.
-  'tests/security/abuse.test.ts',
   'tests/security/attacks.test.ts',
   'tests/security/box-attacks.test.ts',
   'tests/security/box-elsewhere.test.ts',
@@ -163,7 +161,6 @@ const others = [
   'tests/security/box-outside.test.ts',
   'tests/security/box-races.test.ts',
   'tests/security/box-repository.test.ts',
-  'tests/security/file-operations.test.ts',
   'tests/security/host-directories.test.ts',
   'tests/security/own-files.test.ts',
   // What ends with a launcher, and who may start another one, is not the same for root.
@@ -183,12 +180,10 @@ const wholeSuites = ['native', ...suites.map(({ name }) => name).filter((name) =
  */
 const singleId = [
   'tests/e2e/api.test.ts',
-  'tests/e2e/api-jobs.test.ts',
   'tests/e2e/api-restart.test.ts',
   'tests/e2e/first-start.test.ts',
   'tests/e2e/snapshots.test.ts',
   'tests/security/box-repository.test.ts',
-  'tests/security/host-directories.test.ts',
   'tests/security/own-files.test.ts',
   'tests/faults/mended.test.ts',
 ];
