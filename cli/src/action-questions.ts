@@ -21,7 +21,10 @@ export async function actionQuestions(client: Client): Promise<readonly Question
     askedAt: action.asked_at,
     text: shownAction(action, process.stdout.columns ?? 80),
     keys,
-    answers: { y: () => decide(client, action, 'allow'), n: () => decide(client, action, 'deny') },
+    answers: {
+      y: async (say) => say(await decide(client, action, 'allow')),
+      n: async (say) => say(await decide(client, action, 'deny')),
+    },
     over: () => becameOf(client, action),
   }));
 }

@@ -31,7 +31,14 @@ export async function approvalQuestions(
     text: shown(asking, approval),
     keys: asking.keys,
     answers: Object.fromEntries(
-      Object.entries(asking.answers).map(([key, answer]) => [key, () => decide(client, approval, answer)]),
+      Object.entries(asking.answers).map(([key, { decision, after }]) => [
+        key,
+        async (say: (became: string) => void) => {
+          const { state } = await client.post<ApprovalInfo>(approvalPath(approval.id), decision);
+          say(state);
+          await after?.(approval);
+        },
+      ]),
     ),
     over: async () => {
       const { state } = await client.get<ApprovalInfo>(approvalPath(approval.id));
@@ -46,12 +53,6 @@ export async function pendingApprovals(client: Client, sandbox?: string): Promis
     approvalsPath({ state: 'pending', limit: 1_000, sandbox }),
   );
   return items.toReversed();
-}
-
-async function decide(client: Client, approval: ApprovalInfo, { decision, after }: Answer): Promise<string> {
-  const { state } = await client.post<ApprovalInfo>(approvalPath(approval.id), decision);
-  await after?.(approval);
-  return state;
 }
 
 function shown({ what }: ApprovalAsking, approval: ApprovalInfo): string {

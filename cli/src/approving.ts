@@ -16,8 +16,8 @@ export interface Question {
   readonly text: string;
   /** What may be typed, with its meaning. */
   readonly keys: string;
-  /** By what is typed; each says what became of it. */
-  readonly answers: Readonly<Record<string, () => Promise<string>>>;
+  /** By what is typed; each says what became of it, as soon as it knows. */
+  readonly answers: Readonly<Record<string, (say: (became: string) => void) => Promise<void>>>;
   /** What became of it; undefined: it waits. */
   readonly over: () => Promise<string | undefined>;
 }
@@ -69,9 +69,9 @@ async function putToPerson(question: Question, terminal: AskingTerminal): Promis
   }
 }
 
-async function decide(answer: () => Promise<string>): Promise<true> {
+async function decide(answer: Question['answers'][string]): Promise<true> {
   try {
-    printLine(await answer());
+    await answer(printLine);
   } catch (failure) {
     // Too late, or not for this key: the next question is put all the same.
     if (!(failure instanceof CliFailure) || failure.exitCode === exitCodes.unreachable) throw failure;
