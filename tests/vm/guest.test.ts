@@ -4,12 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { bootGuest } from './guest.ts';
 
-// What the other files rely on shows in them as well.
-const skip = process.env['TEST_LONG'] === '1' ? false : 'the harness by itself: with --long';
-
-test('guest runs systemd on cgroup v2 and answers with exact output when commands run in it', {
-  skip,
-}, async () => {
+test('guest runs systemd on cgroup v2 and answers with exact output when commands run in it', async () => {
   const before = await children();
   {
     await using vm = await bootGuest({ files: { 'this-file': import.meta.filename } });

@@ -11,7 +11,7 @@ import type { GuestMachine } from './guest.ts';
 import { afterCut, type BoxAfterCut, type PowerEvent, unset } from './power-model.ts';
 import { bootWithLayer, Service } from './service.ts';
 
-const cuts = Number(process.env['CUTS'] ?? (process.env['TEST_LONG'] === '1' ? 40 : 1));
+const cuts = Number(process.env['CUTS'] ?? (process.env['TEST_LONG'] === '1' ? 40 : 2));
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 const kinds = ['image', 'directory', 'project'] as const;
 /** By the seed as well: few cuts of several runs have all kinds. */

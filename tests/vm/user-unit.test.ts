@@ -1,24 +1,23 @@
 /**
  * The unit of one user, for a lingering user with subordinate ids (alice) and one without (bob). Delegation is
- * what systemd gives a user by default: memory and pids. alice's unit runs in `apparmor.test.ts` each time as well.
+ * what systemd gives a user by default: memory and pids.
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { GuestMachine } from './guest.ts';
 import { bootWithLayer, Service } from './service.ts';
 
-const skip = process.env['TEST_LONG'] === '1' ? false : 'minutes of emulation: with --long';
 const stack = new AsyncDisposableStack();
 let vm: GuestMachine;
 
 before(async () => {
-  if (skip === false) vm = stack.use(await bootWithLayer());
+  vm = stack.use(await bootWithLayer());
 });
 
 after(() => stack.disposeAsync());
 
 for (const user of ['alice', 'bob'] as const) {
-  test(`user unit starts the daemon and limits hold when ${user} lingers`, { skip }, async () => {
+  test(`user unit starts the daemon and limits hold when ${user} lingers`, async () => {
     const squash = new Service(vm, user);
     // Both users' daemons listen on one machine: bob's on the Unix socket alone.
     if (user === 'bob') await squash.setting('SQUASH_PORT=off');
@@ -32,7 +31,7 @@ for (const user of ['alice', 'bob'] as const) {
     assert.doesNotMatch(owners, /^root$/m);
   });
 
-  test(`sandbox of ${user} goes on when the unit is restarted`, { skip }, async () => {
+  test(`sandbox of ${user} goes on when the unit is restarted`, async () => {
     const squash = new Service(vm, user);
     const job = await squash.call('POST', '/sandboxes/own/exec-bg', { cmd: 'sleep 300', timeout: 600 });
     await squash.control('restart squash');
@@ -42,7 +41,7 @@ for (const user of ['alice', 'bob'] as const) {
   });
 }
 
-test('sandboxes of lingering users start again when the machine reboots in order', { skip }, async () => {
+test('sandboxes of lingering users start again when the machine reboots in order', async () => {
   await vm.reboot();
   for (const user of ['alice', 'bob'] as const) {
     const squash = new Service(vm, user);
@@ -51,7 +50,7 @@ test('sandboxes of lingering users start again when the machine reboots in order
   }
 });
 
-test('no control group stays when a user stops everything', { skip }, async () => {
+test('no control group stays when a user stops everything', async () => {
   for (const user of ['alice', 'bob'] as const) {
     const squash = new Service(vm, user);
     await squash.run('/opt/squash/squash stop --all');

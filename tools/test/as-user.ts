@@ -10,7 +10,7 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { filesOf, isWanted, root, suites } from './suites.ts';
+import { filesOf, isWanted, longOnly, root, suites } from './suites.ts';
 import { add, emptyTally, parseTally, type Tally } from './tally.ts';
 
 interface Kind {
@@ -61,7 +61,6 @@ export const asUsersAlone = [
   'tests/security/box-git.test.ts',
   'tests/security/box-huge.test.ts',
   'tests/security/box-kills.test.ts',
-  'tests/security/box-nesting.test.ts',
   'tests/security/box-races.test.ts',
   'tests/security/box-repository.test.ts',
 ];
@@ -112,10 +111,12 @@ const sameForAll = [
   // Its images are made by tools that want root; what single-id mode makes of them is tried with hostile ones.
   'tests/e2e/images.test.ts',
   'tests/e2e/image-push.test.ts',
+  'tests/e2e/host-root.test.ts',
   'tests/e2e/keys.test.ts',
   'tests/e2e/mcp.test.ts',
   'tests/e2e/microvm-kvm.test.ts',
   'tests/e2e/microvm-memory.test.ts',
+  'tests/e2e/microvm-mounts.test.ts',
   'tests/e2e/openapi-clients.test.ts',
   'tests/e2e/original.test.ts',
   'tests/e2e/ports-access.test.ts',
@@ -181,7 +182,6 @@ const wholeSuites = ['native', ...suites.map(({ name }) => name).filter((name) =
 const singleId = [
   'tests/e2e/api.test.ts',
   'tests/e2e/api-restart.test.ts',
-  'tests/e2e/first-start.test.ts',
   'tests/e2e/snapshots.test.ts',
   'tests/security/box-repository.test.ts',
   'tests/security/own-files.test.ts',
@@ -195,7 +195,9 @@ function filesFor(kind: Kind, isAll: boolean): readonly string[] {
   const files = e2e === undefined ? [] : filesOf(e2e, []);
   if (isAll) return [...files, ...others];
   const isElsewhere = (file: string) =>
-    sameForAll.includes(file) || (singleId.includes(file) && !asUsersAlone.includes(file));
+    sameForAll.includes(file) ||
+    longOnly.includes(file) ||
+    (singleId.includes(file) && !asUsersAlone.includes(file));
   return [...files, ...others].filter((file) => !isElsewhere(file));
 }
 

@@ -37,6 +37,10 @@ const make = (target: string) =>
 
 const nativeChecks: readonly Check[] = [
   { name: 'native unit tests and vectors', argv: make('test'), msMax: 10 * minute },
+];
+
+/** Minutes of a processor, for what changes seldom: with `--long`, or where they are named. */
+const longNativeChecks: readonly Check[] = [
   { name: 'native aarch64', argv: make('aarch64'), msMax: 10 * minute },
   { name: 'native fuzz', argv: make('fuzz'), msMax: 10 * minute },
 ];
@@ -45,8 +49,12 @@ export function runLint(patterns: readonly string[]): Promise<Tally> {
   return runChecks(lintChecks, patterns);
 }
 
-export function runNative(patterns: readonly string[]): Promise<Tally> {
-  return runChecks(nativeChecks, patterns);
+export function runNative(options: {
+  readonly long: boolean;
+  readonly patterns: readonly string[];
+}): Promise<Tally> {
+  const { long, patterns } = options;
+  return runChecks([...nativeChecks, ...(long || patterns.length > 0 ? longNativeChecks : [])], patterns);
 }
 
 async function runChecks(checks: readonly Check[], patterns: readonly string[]): Promise<Tally> {

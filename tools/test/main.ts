@@ -14,7 +14,7 @@ import { runLint, runNative } from './checks.ts';
 import { prepareLayers } from './layers.ts';
 import { runOnVms } from './on-vm.ts';
 import { endWhatIsLeft, runFiles } from './run-files.ts';
-import { filesOf, root, suites, together } from './suites.ts';
+import { filesOf, longOnly, root, suites, together } from './suites.ts';
 import { add, emptyTally, seconds, type Tally, tallyLine } from './tally.ts';
 
 const names = ['lint', 'native', ...suites.map((suite) => suite.name), 'on-vm', 'user'];
@@ -24,8 +24,8 @@ const usage = `Usage: squash test [--long] [--only SUITE]… [--no-user] [patter
 Every check of the project; the last line is the count. With patterns only files whose path contains one of them.
 
   --only SUITE  one part: ${names.join(', ')}
-  --long        also what takes hours: 1,000 points of the crash suite, long fuzz runs, all of codemode's
-                suite on each executor, end-to-end suite whole as every user, on-vm whole
+  --long        also what takes hours: 1,000 points of the crash suite, fuzzing and aarch64, all of codemode's
+                suite on each executor, power cuts, end-to-end suite whole as every user, on-vm
   --no-user     not again as ordinary users (only root can)
 `;
 
@@ -94,9 +94,10 @@ async function main(): Promise<Tally> {
   layers.catch(() => undefined);
   const hasUsers = machine.isRoot && options.withUsers && isWanted('user');
   const isWhole = options.long || options.patterns.length > 0;
-  const isLeft = (file: string) => hasUsers && !isWhole && asUsersAlone.includes(file);
+  const isLeft = (file: string) =>
+    !isWhole && (longOnly.includes(file) || (hasUsers && asUsersAlone.includes(file)));
   if (isWanted('lint')) await stage('lint', () => runLint(options.patterns));
-  if (isWanted('native')) await stage('native', () => runNative(options.patterns));
+  if (isWanted('native')) await stage('native', () => runNative(options));
   for (const suite of options.isTogether ? [together(wanted)] : wanted) {
     const files = filesOf(suite, options.patterns).filter((file) => !isLeft(file));
     if (files.length > 0) {

@@ -9,11 +9,12 @@ import { filesOf, type Suite } from './suites.ts';
 import { emptyTally, type Tally } from './tally.ts';
 
 /** Those that try much with few VMs. */
-const sample = ['tests/e2e/api-jobs.test.ts', 'tests/e2e/terminal.test.ts'];
+const sample = ['tests/e2e/api-jobs.test.ts'];
 
 /** With `--long`. Others are run by naming them. */
 const whole = [
   ...sample,
+  'tests/e2e/terminal.test.ts',
   'tests/e2e/api-restart.test.ts',
   'tests/e2e/cli-exec.test.ts',
   'tests/e2e/egress.test.ts',

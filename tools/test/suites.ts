@@ -70,6 +70,23 @@ export const suites: readonly Suite[] = [
   },
 ];
 
+/**
+ * Files that run with `--long`, or where they are named: minutes of a processor each, and what they show is shown in part by others.
+ * A run on two processors would take longer than anybody waits for with them.
+ */
+export const longOnly: readonly string[] = [
+  // Its rows run on V8 in `isolated-vm` and `deno` as well; it is the weakest of the executors and says so.
+  'codemode/src/suite/vm2.test.ts',
+  'codemode/src/suite/soak.test.ts',
+  // The attempts of `box-attacks`, by root of a namespace; programs that nest run in tests/e2e/box-nesting.
+  'tests/security/box-nesting.test.ts',
+  // Emulated: the harness itself, alice's unit (which `apparmor` installs too) and bob's, and delegation to a box.
+  'tests/vm/box-nesting.test.ts',
+  'tests/vm/guest.test.ts',
+  'tests/vm/power.test.ts',
+  'tests/vm/user-unit.test.ts',
+];
+
 function testFolder(name: string, limits: { readonly minutes: number; readonly minutesLong: number }): Suite {
   return {
     name,
