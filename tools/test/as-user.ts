@@ -201,11 +201,19 @@ function filesFor(kind: Kind, isAll: boolean): readonly string[] {
   return [...files, ...others].filter((file) => !isElsewhere(file));
 }
 
+/** Podman of root's that is ended leaves this behind, and no box has a copy of a directory in which something else is mounted. */
+const podmanMount = '/var/lib/containers/storage/overlay';
+
+function removePodmanMount(): void {
+  if (readFileSync('/proc/mounts', 'utf8').includes(` ${podmanMount} `)) spawnSync('umount', [podmanMount]);
+}
+
 export async function runAsUsers(options: {
   readonly long: boolean;
   readonly patterns: readonly string[];
 }): Promise<Tally> {
   let total = emptyTally;
+  removePodmanMount();
   for (const kind of kinds) {
     console.log(`  ${kind.name}`);
     // Whoever names a file wants it from both.
