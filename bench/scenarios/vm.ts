@@ -33,7 +33,7 @@ export async function vmScenario(
     id: 'vm',
     title: 'MicroVMs',
     about:
-      'Emulated, on one thread each. "boot" is from the request of a create, or the start of the first program, to the first output of `echo`; QEMU alone has the same programs, kernel, initramfs, disks and command line; that of Squash has a volume besides, without which it would not boot. One without goes on from a template, but for the first of its kind. "exec" is `true` over HTTP keep-alive; beside it what it can not be without, in the same guest: a byte over vsock and back, and a fork, execve and wait of `true`. "idle" is the PSS of all processes of one VM of 256 MB after its first command. "at once" is from the first request until each of them has answered a command.',
+      'Emulated, on one thread each. "boot" is from the request of a create, or the start of the first program, to the first output of `echo`; QEMU alone has the same programs, kernel, initramfs, disks and command line; that of Squash has a volume besides, without which it would not boot. One without goes on from a template, which the second of its kind has made. "exec" is `true` over HTTP keep-alive; beside it what it can not be without, in the same guest: a byte over vsock and back, and a fork, execve and wait of `true`. "idle" is the PSS of all processes of one VM of 256 MB after its first command. "at once" is from the first request until each of them has answered a command.',
     metrics: [
       { id: 'boot', title: 'create → first output', unit: 'ms' },
       { id: 'exec', title: 'exec `true`', unit: 'ms' },

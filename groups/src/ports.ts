@@ -85,6 +85,9 @@ export interface Decision {
 }
 
 export interface Witness {
-  /** The last step of the decision's transaction: what is decided is told, in whatever moment the daemon dies. @throws disk_full */
+  /**
+   * The last step of the decision's transaction: what is decided is told, in whatever moment the daemon dies. The audit may have a line
+   * of one whose commit then failed, never none of one that holds. @throws disk_full
+   */
   decided(decision: Decision): void;
 }

@@ -37,7 +37,7 @@ export interface OpenGroupsOptions {
   readonly log: Log;
   readonly events: EventPort;
   /** Of agents' decisions alone. */
-  readonly audit: Pick<Audit, 'write'>;
+  readonly audit: Audit;
 }
 
 const asker = { sees: null, owner: ownerByDefault };
@@ -78,20 +78,23 @@ class DecisionWitness implements Witness {
     else if (by !== null)
       events.tell(subject, { type: 'action.decided', data: { action, asked, group, run, state, rule } });
     const { verdict, status } = answers[state];
-    audit.write({
+    const line = {
       request_id: `action-${action ?? 'none'}`,
       caller: by ?? { kind: 'agent', group, run },
       peer: { address: by === null ? 'channel' : 'api', uid: null },
       operation: by === null ? asked : state === 'withdrawn' ? 'group.remove' : 'group.decide',
       sandbox,
-      stage: 'whole',
+      stage: 'whole' as const,
       decision: verdict,
       code: null,
       status,
       duration_ms: 0,
       action,
       rule: rule.slice(0, ruleCharsMax),
-    });
+    };
+    // What is not kept has no bound of its own: an agent asks so without end.
+    if (state === 'refused') audit.writeBounded(line);
+    else audit.write(line);
   }
 }
 

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Capability } from '@squash/contract/capability';
 import { limits } from '@squash/contract/limits';
-import { agentsAudit, AuditLog } from './audit/audit-log.ts';
+import { agentsAudit, AuditLog, type AuditLogOptions } from './audit/audit-log.ts';
 import { gatewaySocket, type HttpService, startHttp } from './api/serve-http.ts';
 import { systemClock } from '@squash/base/clock';
 import { exposeCollection } from '@squash/base/late-flags';
@@ -112,9 +112,9 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
     config: [...explained],
   };
   const egress = { rules, log: network.client, secrets };
-  const audit = stack.use(openAudit(config, log));
+  const agents = stack.use(openAudit(config, { log, below: agentsAudit }));
+  const audit = stack.use(openAudit(config, { log, agents }));
   const webhooks = stack.use(openWebhooks(config, { store, events: engine.events, log }));
-  const agents = stack.use(openAudit(config, log, agentsAudit));
   const { events } = engine;
   const groups = stack.use(openGroups({ engine, store, rules, log, events, audit: agents }));
   const parts = { info, gateway, owners, egress, audit, webhooks, groups, log };
@@ -172,8 +172,11 @@ function boundsOf(
   return { sandboxesMax, ceilings, admission, requiresLimits, fixedLimits: fixedLimits(config) };
 }
 
-function openAudit({ dataDir }: Config, log: Log, below = ''): AuditLog {
-  return new AuditLog({ directory: join(dataDir, 'audit', below), clock: systemClock, log });
+function openAudit(
+  { dataDir }: Config,
+  { below = '', ...parts }: Pick<AuditLogOptions, 'log' | 'agents'> & { readonly below?: string },
+): AuditLog {
+  return new AuditLog({ directory: join(dataDir, 'audit', below), clock: systemClock, ...parts });
 }
 
 async function checkPort({ listen: { host, port } }: Config): Promise<void> {

@@ -152,6 +152,8 @@ const sameForAll = [
 
 /** What of other suites is tried anew under other ids: of security seconds, where all of it takes minutes. */
 const others = [
+  // Without a freezer a sandbox is stopped by signals, and its upper is held by measuring.
+  'tests/security/abuse.test.ts',
   'tests/security/attacks.test.ts',
   'tests/security/box-attacks.test.ts',
   'tests/security/box-elsewhere.test.ts',
@@ -169,6 +171,14 @@ const others = [
   // A launcher of a user's own, where for root a user is only played.
   'host/src/launch/launch-client.test.ts',
   'codemode/src/suite/container.test.ts',
+];
+
+/** With `--long` as well: as root, and single-id where that has a file of its own, they show most of it each time. */
+const othersLong = [
+  // Real clients over the machine's own network, because a network of the tests' own needs root.
+  'tests/egress/presets.test.ts',
+  'tests/security/file-operations.test.ts',
+  'host/src/launch/images.test.ts',
 ];
 
 /** All but the linters, and machines, for which it makes no difference who starts them. */
@@ -193,7 +203,7 @@ function filesFor(kind: Kind, isAll: boolean): readonly string[] {
   if (!isAll && !kind.withSubordinateIds) return singleId;
   const e2e = suites.find(({ name }) => name === 'e2e');
   const files = e2e === undefined ? [] : filesOf(e2e, []);
-  if (isAll) return [...files, ...others];
+  if (isAll) return [...files, ...others, ...othersLong];
   const isElsewhere = (file: string) =>
     sameForAll.includes(file) ||
     longOnly.includes(file) ||

@@ -40,6 +40,8 @@ export interface AuditLogOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly fileBytesMax?: number;
+  /** What agents ask, in files of its own: its problems and numbers are told with this one's. */
+  readonly agents?: AuditLog;
 }
 
 export class AuditLog implements Disposable {
@@ -47,6 +49,7 @@ export class AuditLog implements Disposable {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #fileBytesMax: number;
+  readonly #agents: AuditLog | undefined;
   readonly #refusals: TokenBucket;
   #file: { readonly descriptor: number; bytes: number } | undefined;
   /** Half a line stands at the end of the file: the disk became full in it. */
@@ -60,11 +63,12 @@ export class AuditLog implements Disposable {
   #toldMs = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
-  constructor({ directory, clock, log, fileBytesMax }: AuditLogOptions) {
+  constructor({ directory, clock, log, fileBytesMax, agents }: AuditLogOptions) {
     this.directory = directory;
     this.#clock = clock;
     this.#log = log;
     this.#fileBytesMax = fileBytesMax ?? limits.auditFileBytesMax;
+    this.#agents = agents;
     const rate = { perS: limits.auditRefusedPerS, burst: limits.auditRefusedBurst };
     this.#refusals = new TokenBucket(rate, clock.monoMs());
     this.#attempt(() => this.#open());
@@ -102,12 +106,15 @@ export class AuditLog implements Disposable {
   }
 
   problems(): readonly Problem[] {
-    if (this.#failure === undefined) return [];
+    const others = this.#agents?.problems() ?? [];
+    if (this.#failure === undefined) return others;
     const message = `the audit can not be written (${this.#failure}), requests are served all the same: ${this.#lost} have no line; mend the file system of "${this.directory}"`;
-    return [{ code: 'audit_failing', message }];
+    return [{ code: 'audit_failing', message }, ...others];
   }
 
   metrics(): readonly Metric[] {
+    const ofBoth = (count: (log: AuditLog) => number): number =>
+      count(this) + (this.#agents === undefined ? 0 : count(this.#agents));
     const counter = (name: string, help: string, value: number): Metric => ({
       name,
       help,
@@ -115,11 +122,15 @@ export class AuditLog implements Disposable {
       samples: [{ labels: {}, value }],
     });
     return [
-      counter('squash_audit_lost_total', 'Requests whose audit line could not be written', this.#lostTotal),
+      counter(
+        'squash_audit_lost_total',
+        'Requests whose audit line could not be written',
+        ofBoth((each) => each.#lostTotal),
+      ),
       counter(
         'squash_audit_dropped_total',
         'Refusals at the gate without an audit line, because there were too many',
-        this.#droppedTotal,
+        ofBoth((each) => each.#droppedTotal),
       ),
     ];
   }

@@ -7,6 +7,7 @@
 import { AppError } from '@squash/contract/errors';
 import type { LayerDigest } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
+import { unlessAborted } from '@squash/base/unless-aborted';
 import type { LayerUse } from '../layers/layer-store.ts';
 import type { LayerRef, SandboxRow, SnapshotRow } from '#store/rows.ts';
 import { snapshotChain, stackOrder, topmostOnly } from './stacking.ts';
@@ -68,15 +69,7 @@ export async function bringMissing(
   const missing = layers.filter(({ digest }) => !world.files.exists(world.files.layer(digest)));
   if (missing.length === 0) return;
   // A download goes on for whoever else waits for it; a removal does not wait for it.
-  const removed = Promise.withResolvers<never>();
-  const leave = (): void => removed.reject(removal.signal.reason);
-  removal.signal.addEventListener('abort', leave, { once: true });
-  if (removal.signal.aborted) leave();
-  try {
-    await Promise.race([world.bringModules(missing.map(({ module }) => module)), removed.promise]);
-  } finally {
-    removal.signal.removeEventListener('abort', leave);
-  }
+  await unlessAborted(world.bringModules(missing.map(({ module }) => module)), removal.signal);
 }
 
 async function moduleTree(world: World, layer: LayerRef): Promise<LayerDigest> {

@@ -291,13 +291,13 @@ export class MicrovmDriver extends NamespaceDriver {
         mounts: [image(module.initrd, '/drives/initrd'), ...drives, ...files, ...mounts],
         vmmDevices: this.#vmm.devices?.(plan) ?? [],
       },
-      signal,
     );
     using console = new ConsoleTail();
     const connect: ToVmm = (giveUp) => super.connect(running, giveUp);
     try {
       const late = AbortSignal.timeout(bootMsMax);
       const giveUp = signal === undefined ? late : AbortSignal.any([signal, late]);
+      signal?.throwIfAborted();
       await console.follow(await connect(giveUp), giveUp);
       await begin({ connect, giveUp, console });
     } catch (error) {

@@ -26,17 +26,26 @@ test('as many run at once as there are processors, in their order, and a failure
   await failed;
 });
 
-test('who gives up while he waits does nothing in his turn', async () => {
+test('who gives up while he waits is not kept, and takes nobody’s turn', async () => {
   const turns = new StartTurns();
   const free = new AbortController();
   const busy = Array.from({ length: availableParallelism() }, async () =>
     turns.take(async () => new Promise((resolve) => free.signal.addEventListener('abort', resolve))),
   );
-  const gone = AbortSignal.abort(new Error('gave up'));
-  const waits = assert.rejects(
-    turns.take(() => assert.fail('it ran'), gone),
-    /gave up/,
+  const gone = new AbortController();
+  const waits = [gone.signal, AbortSignal.abort(new Error('gave up'))].map((signal) =>
+    assert.rejects(
+      turns.take(() => assert.fail('it ran'), signal),
+      /gave up/,
+    ),
   );
+  let ran = 0;
+  const behind = busy.map(() => turns.take(async () => (ran += 1)));
+  gone.abort(new Error('gave up'));
+  // Before anybody's turn is over.
+  await Promise.all(waits);
+  assert.equal(ran, 0);
   free.abort();
-  await Promise.all([...busy, waits]);
+  await Promise.all([...busy, ...behind]);
+  assert.equal(ran, busy.length);
 });

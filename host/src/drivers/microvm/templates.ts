@@ -10,6 +10,7 @@ import { chmod, mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/p
 import { join } from 'node:path';
 import { systemClock } from '@squash/base/clock';
 import { fileDigest } from '@squash/base/file-digest';
+import { unlessAborted } from '@squash/base/unless-aborted';
 import type { DiskSweep } from '../driver.ts';
 import type { VmFiles } from './vm-module.ts';
 import type { VmmStart } from './vmm-channel.ts';
@@ -61,7 +62,7 @@ export class Templates {
   ): Promise<string | undefined> {
     const key = keyOf(kind);
     const asked = this.#asked.get(key);
-    if (asked !== undefined) return await asked;
+    if (asked !== undefined) return await unlessAborted(asked, signal);
     const isFirst = make !== undefined && !this.#wanted.has(key);
     if (isFirst) remember(this.#wanted, () => this.#wanted.add(key));
     const maker = isFirst ? undefined : make;

@@ -197,40 +197,33 @@ export class NamespaceDriver implements Driver, Disposable {
     return existsSync(`${path}.img`) || (existsSync(join(path, 'data')) && existsSync(join(path, 'work')));
   }
 
-  /** It takes milliseconds, and none is left half done. */
+  /** It takes milliseconds, and is not broken off: what the launcher has begun would come to be behind a stop. */
   async start(spec: StartSpec): Promise<RunningSandbox> {
-    return await this.startAs(spec, {}, undefined);
+    return await this.startAs(spec, {});
   }
 
   /** With `other` than what follows from the row. */
-  protected async startAs(
-    spec: StartSpec,
-    other: Partial<LaunchStart>,
-    signal: AbortSignal | undefined,
-  ): Promise<RunningSandbox> {
+  protected async startAs(spec: StartSpec, other: Partial<LaunchStart>): Promise<RunningSandbox> {
     const { limits } = spec;
     await this.#options.launcher
-      .start(
-        {
-          name: spec.id,
-          instance: spec.instance,
-          hostname: spec.hostname,
-          lowers: spec.lowers.map((digest) => `layers/${digest}`),
-          upper: upperOf(spec),
-          makesUpper: spec.makesUpper,
-          mounts: spec.mounts.map(launchMount),
-          hostRoot: this.#hostRoot(spec.hostRoot),
-          memoryBytesMax: limits.memoryBytesMax,
-          cpuMilli: limits.cpuMilli,
-          pidsMax: limits.pidsMax,
-          shmBytesMax: limits.shmBytesMax,
-          openFilesMax: limits.openFilesMax,
-          hosts: hostsFile(spec.hostname),
-          resolvConf: resolvConf(hasNetwork(this.#options.capabilities)),
-          ...other,
-        },
-        signal,
-      )
+      .start({
+        name: spec.id,
+        instance: spec.instance,
+        hostname: spec.hostname,
+        lowers: spec.lowers.map((digest) => `layers/${digest}`),
+        upper: upperOf(spec),
+        makesUpper: spec.makesUpper,
+        mounts: spec.mounts.map(launchMount),
+        hostRoot: this.#hostRoot(spec.hostRoot),
+        memoryBytesMax: limits.memoryBytesMax,
+        cpuMilli: limits.cpuMilli,
+        pidsMax: limits.pidsMax,
+        shmBytesMax: limits.shmBytesMax,
+        openFilesMax: limits.openFilesMax,
+        hosts: hostsFile(spec.hostname),
+        resolvConf: resolvConf(hasNetwork(this.#options.capabilities)),
+        ...other,
+      })
       .catch((error: unknown) => (spec.hostRoot === undefined ? Promise.reject(error) : refusedOfBox(error)));
     this.#known.set(spec.id, spec.instance);
     return { id: spec.id, instance: spec.instance, backend: spec.backend };
