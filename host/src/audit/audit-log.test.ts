@@ -190,6 +190,7 @@ test('a full disk stops no request, is told, and is over when there is room', {
   const clock = new TestClock();
   const { log, lines } = keptLog('warn');
   using audit = new AuditLog({ directory: join(disk.path, 'audit'), clock, log });
+  using around = new AuditLog({ directory: join(disk.path, 'around'), clock, log, agents: audit });
   audit.write(line({ request_id: 'before' }));
   assert.deepEqual(audit.problems(), []);
   disk.fill();
@@ -200,7 +201,10 @@ test('a full disk stops no request, is told, and is over when there is room', {
     ['audit_failing'],
   );
   assert.equal(lines.filter((each) => each.includes('audit.failing')).length, 1);
-  assert.doesNotMatch(JSON.stringify(audit.metrics()), /squash_audit_lost_total[^}]*"value":0/);
+  // Of agents' lines it is told with the others'.
+  assert.deepEqual(around.problems(), audit.problems());
+  for (const each of [audit, around])
+    assert.doesNotMatch(JSON.stringify(each.metrics()), /squash_audit_lost_total[^}]*"value":0/);
   disk.free();
   clock.ms += limits.auditAgainMs;
   audit.write(line({ request_id: 'after' }));
