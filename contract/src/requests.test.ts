@@ -11,6 +11,7 @@ import {
   restoreBodySchema,
   snapshotBodySchema,
 } from './sandbox.ts';
+import { safeParse } from './safe-parse.ts';
 import { utf8Bytes } from './tolerant.ts';
 
 const schemas = {
@@ -76,7 +77,7 @@ test('request schemas never throw, and each refusal is one sentence', () => {
   fc.assert(
     fc.property(body, (value) => {
       for (const schema of Object.values(schemas)) {
-        const parsed = schema.safeParse(value);
+        const parsed = safeParse(schema, value);
         if (!parsed.success) assert.match(parsed.error.issues[0]?.message ?? '', /\S/);
       }
     }),
@@ -84,10 +85,18 @@ test('request schemas never throw, and each refusal is one sentence', () => {
   );
 });
 
+test('what zod would compare and can not is refused as any other thing of the wrong type', () => {
+  for (const length of [{ toString: false }, [{ valueOf: 1, toString: 1 }]]) {
+    const issues = (part: unknown) => safeParse(createBodySchema, { id: 'a', owner: part }).error?.issues;
+    assert.deepEqual(issues({ length }), issues({}));
+    assert.notEqual(issues({}), undefined);
+  }
+});
+
 test('a create request that passes has an id, layers and numbers within the limits', () => {
   fc.assert(
     fc.property(body, fc.oneof(text, fc.stringMatching(/^[a-z0-9_-]{1,70}$/)), (value, id) => {
-      const parsed = createBodySchema.safeParse({ ...(value as object), id });
+      const parsed = safeParse(createBodySchema, { ...(value as object), id });
       if (!parsed.success) return;
       assert.match(parsed.data.id, /^[A-Za-z0-9_-]{1,64}$/);
       assert.ok(parsed.data.layers.length <= limits.layersMax);

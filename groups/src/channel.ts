@@ -14,6 +14,7 @@ import { actionRequestSchema } from '@squash/contract/actions';
 import { groupLimits } from '@squash/contract/group-limits';
 import { chatNameSchema } from '@squash/contract/groups';
 import { issueSentence } from '@squash/contract/issue-sentence';
+import { safeParse } from '@squash/contract/safe-parse';
 import type { Actor } from './act-table.ts';
 import type { Acts } from './acts.ts';
 import type { Views } from './views.ts';
@@ -151,7 +152,7 @@ const statuses = { done: 200, held: 202, denied: 403, failed: 409 } as const;
 
 /** @throws invalid_request */
 function parsed<T extends z.ZodType>(schema: T, input: unknown): z.output<T> {
-  const result = schema.safeParse(input, { error: issueSentence });
+  const result = safeParse(schema, input, { error: issueSentence });
   if (result.success) return result.data;
   throw new AppError('invalid_request', result.error.issues[0]?.message ?? 'The request is malformed');
 }

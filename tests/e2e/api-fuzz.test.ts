@@ -202,7 +202,14 @@ test('well-formed HTTP with any content is answered as documented', async () => 
         await api.send(verb, where + what, { headers: rest, ...(bodiless ? {} : { text: sent }) });
       },
     ),
-    { ...parameters, examples: [[['GET', '/cgi-bin/api/sandboxes/%03%0A', ''], {}, '']] },
+    {
+      ...parameters,
+      examples: [
+        [['GET', '/cgi-bin/api/sandboxes/%03%0A', ''], {}, ''],
+        // zod can't compare it: contract/src/safe-parse.ts.
+        [['POST', '/cgi-bin/api/sandboxes', ''], {}, '{"id":{"length":{"toString":false}}}'],
+      ],
+    },
   );
 });
 

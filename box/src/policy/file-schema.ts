@@ -10,6 +10,7 @@ import { pathLevels } from '@squash/contract/path-levels';
 import { nearest } from '@squash/contract/nearest';
 import { issueSentence } from '@squash/contract/issue-sentence';
 import { type PolicySource, policySchema, policyShape } from '@squash/contract/policy';
+import { safeParse } from '@squash/contract/safe-parse';
 import { ownSecretsSchema, secretNameSchema, secretSurfaces } from '@squash/contract/secrets';
 import { z } from 'zod';
 import { bundleNames, cacheModes, type CacheName, cacheNames, cachePaths } from './bundles.ts';
@@ -244,7 +245,7 @@ const shapes: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
 
 /** @throws PolicyProblem with everything that is wrong */
 export function checkPolicy({ value, lineOf }: PolicyDocument, file: string): PolicyFile {
-  const checked = policyFileShape.safeParse(value, { error: (issue) => issueSentence(issue) });
+  const checked = safeParse(policyFileShape, value, { error: (issue) => issueSentence(issue) });
   if (checked.success) return checked.data;
   throw new PolicyProblem(
     checked.error.issues.slice(0, 20).flatMap((issue) => {

@@ -4,6 +4,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
+import { safeParse } from '@squash/contract/safe-parse';
 import { errorText } from '@squash/base/bug';
 import type { Log } from '@squash/base/log';
 import { z } from 'zod';
@@ -211,7 +212,7 @@ function notFound(what: string): ControlRefusal {
 }
 
 function parse<T extends z.ZodType>(schema: T, value: unknown): z.infer<T> {
-  const parsed = schema.safeParse(value);
+  const parsed = safeParse(schema, value);
   if (parsed.success) return parsed.data;
   throw new ControlRefusal(400, 'invalid_request', z.prettifyError(parsed.error));
 }

@@ -8,6 +8,7 @@ import type { Log } from '@squash/base/log';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import { type TcpMessage, tcpMessageSchema } from '@squash/contract/ports';
+import { safeParse } from '@squash/contract/safe-parse';
 import { ClientGoneError, type Message, type MessageSocket } from '../http/message-socket.ts';
 import { asAppError } from '../http/problem.ts';
 import { serviceRestart } from './exec-stream.ts';
@@ -84,7 +85,7 @@ async function next(stream: Duplex, event: 'drain' | 'finish'): Promise<void> {
 
 /** @throws invalid_request */
 function readEnd({ text }: Extract<Message, { type: 'text' }>): void {
-  const parsed = tcpMessageSchema.safeParse(parse(text));
+  const parsed = safeParse(tcpMessageSchema, parse(text));
   if (parsed.success && parsed.data.type === 'eof') return;
   throw new AppError('invalid_request', 'a text message must be {"type":"eof"}');
 }

@@ -9,6 +9,8 @@ import { type ExecEvent, type ExecStart, execControlSchema, execStartSchema } fr
 import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import type { processOperations } from '@squash/contract/operations/processes';
+import { safeParse } from '@squash/contract/safe-parse';
+import type { z } from 'zod';
 import type { Log } from '@squash/base/log';
 import type { Engine } from '../engine/engine.ts';
 import { ClientGoneError, type Message, type MessageSocket } from '../http/message-socket.ts';
@@ -172,27 +174,15 @@ async function applyInput(message: Message, { session, start }: Running): Promis
   }
 }
 
-interface Schema<T> {
-  safeParse(
-    value: unknown,
-  ):
-    | { readonly success: true; readonly data: T }
-    | { readonly success: false; readonly error: { readonly issues: readonly SchemaIssue[] } };
-}
-
-interface SchemaIssue {
-  readonly message: string;
-  readonly path: readonly PropertyKey[];
-}
-
-export function parseMessage<T>(text: string, schema: Schema<T>): T {
+/** @throws invalid_json, invalid_request */
+export function parseMessage<T extends z.ZodType>(text: string, schema: T): z.output<T> {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
     throw new AppError('invalid_json', 'A text message of the stream is no JSON');
   }
-  const parsed = schema.safeParse(value);
+  const parsed = safeParse(schema, value);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const where = issue === undefined || issue.path.length === 0 ? '' : `${issue.path.map(String).join('.')}: `;

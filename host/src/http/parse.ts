@@ -2,6 +2,7 @@
 import { AppError } from '@squash/contract/errors';
 import { issueSentence } from '@squash/contract/issue-sentence';
 import type { Operation } from '@squash/contract/operations/operation';
+import { safeParse } from '@squash/contract/safe-parse';
 import { includesScope, type Scope } from '@squash/contract/scope';
 import type { SentenceSubject } from '@squash/contract/seed-sentences';
 import type { z } from 'zod';
@@ -40,7 +41,7 @@ export function parseParams(operation: Operation, raw: Readonly<Record<string, s
 /** The first issue's sentence is the answer: schemas word them as the original does. */
 export function parsePart(schema: z.ZodObject | undefined, value: unknown): unknown {
   if (schema === undefined) return undefined;
-  const parsed = schema.safeParse(value, { error: issueSentence });
+  const parsed = safeParse(schema, value, { error: issueSentence });
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   throw new AppError('invalid_request', issue?.message ?? 'the request is malformed');

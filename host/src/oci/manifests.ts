@@ -8,6 +8,7 @@ import { AppError } from '@squash/contract/errors';
 import type { ImageDefaults } from '@squash/contract/image';
 import { digestPattern } from '@squash/contract/image-reference';
 import { limits } from '@squash/contract/limits';
+import { safeParse } from '@squash/contract/safe-parse';
 
 const digestSchema = z.string().regex(digestPattern, { error: 'is no sha256 digest' });
 
@@ -95,7 +96,7 @@ export function parseJson<T>(schema: z.ZodType<T>, bytes: Buffer, what: string):
   } catch (cause) {
     throw invalid(`${what} is no JSON`, cause);
   }
-  const parsed = schema.safeParse(value);
+  const parsed = safeParse(schema, value);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   throw invalid(`${what} is malformed: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`, parsed.error);

@@ -7,6 +7,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { z } from 'zod';
 import { Secret } from '@squash/base/secret';
 import { AppError } from '@squash/contract/errors';
+import { safeParse } from '@squash/contract/safe-parse';
 import { readText } from './read-text.ts';
 import { type Asked, hostOf, type RegistryPlace, type RegistryRequests } from './registry-request.ts';
 
@@ -164,7 +165,7 @@ export class Authorization {
     const answer = await this.#requests.sendToTokens(this.#tokenRequest(realm, words, repository), signal);
     const text = await readText(answer, tokenBytesMax);
     if (answer.status !== 200) throw this.#denied(`${realm.host} gives no token (status ${answer.status})`);
-    const parsed = tokenSchema.safeParse(jsonOf(text));
+    const parsed = safeParse(tokenSchema, jsonOf(text));
     const token = parsed.data?.token ?? parsed.data?.access_token;
     if (token === undefined || !/^[\x21-\x7e]+$/.test(token))
       throw this.#denied(`${realm.host} answers with no token`);
