@@ -255,10 +255,13 @@ test('exec stream: a client that goes away ends its command, unless detached', a
     (await api.post(`${box}/exec`, { cmd: "ps -o args | grep '[s]leep 12'; true" })).json.stdout;
   const left = new Stream({ argv: ['sleep', '1234'] });
   const kept = new Stream({ argv: ['sleep', '1235'], detach: true });
-  await waitFor('both to start', () => left.told.length > 0 && kept.told.length > 0);
+  // Has no input, and its client ends it all the same.
+  const ended = new Stream({ argv: ['sleep', '1236'] });
+  await waitFor('all to start', () => [left, kept, ended].every(({ told }) => told.length > 0));
   left.socket.terminate();
+  ended.socket.send('{"type":"stdin_eof"}', () => ended.socket.terminate());
   kept.socket.terminate();
-  await waitFor('the command to end', async () => !(await running()).includes('sleep 1234'));
+  await waitFor('the commands to end', async () => !/sleep 123[46]/.test(await running()));
   assert.match(await running(), /sleep 1235/);
 });
 

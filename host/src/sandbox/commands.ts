@@ -23,7 +23,7 @@ import { ProcessRecorder } from './process-recorder.ts';
 import { HeadRecorder, type Recorder } from './recorder.ts';
 import { Run } from './run.ts';
 import type { Sandbox } from './sandbox.ts';
-import { type ExecSession, Session } from './session.ts';
+import { type ExecSession, Session, type Watching } from './session.ts';
 import { asNumbers, type FindUser } from './user-names.ts';
 
 interface CommandSpec extends Omit<GuestExecSpec, 'execId' | 'openFilesMax' | 'env'> {
@@ -65,6 +65,7 @@ export async function execStream(
   findUser: FindUser,
 ): Promise<ExecSession> {
   const start = await asNumbers(asked, findUser);
+  const hasStdin = start.stdin || start.tty !== undefined;
   const command: Command = {
     kind: 'stream',
     line: commandLine(start.argv),
@@ -74,13 +75,14 @@ export async function execStream(
       cwd: workdirOf(start.cwd, commandDefaults(sandbox.row)),
       ...userOf(start, commandDefaults(sandbox.row)),
       tty: start.tty === undefined ? undefined : { rows: start.tty.rows, columns: start.tty.columns },
-      stdin: start.stdin || start.tty !== undefined ? 'pipe' : 'none',
+      stdin: hasStdin ? 'pipe' : 'none',
       timeoutMs: start.timeout_ms,
     },
   };
-  const { run, session, failure } = await begin(sandbox, command, { isDetached: start.detach });
+  const watching: Watching = { isDetached: start.detach, hasStdin };
+  const { run, session, failure } = await begin(sandbox, command, watching);
   if (failure !== undefined) throw failure;
-  return session ?? new Session(run, { isDetached: start.detach });
+  return session ?? new Session(run, watching);
 }
 
 function shellCommand(kind: 'exec' | 'job', request: ShellExecRequest, sandbox: Sandbox): Command {
@@ -106,11 +108,7 @@ export interface Begun {
   readonly failure: AppError | undefined;
 }
 
-async function begin(
-  sandbox: Sandbox,
-  command: Command,
-  watching?: { readonly isDetached: boolean },
-): Promise<Begun> {
+async function begin(sandbox: Sandbox, command: Command, watching?: Watching): Promise<Begun> {
   const begun = await beginOnce(sandbox, command, watching);
   bug(begun !== undefined, 'a command that nobody repeats was begun before');
   return begun;
@@ -120,7 +118,7 @@ async function begin(
 export async function beginOnce(
   sandbox: Sandbox,
   command: Command,
-  watching?: { readonly isDetached: boolean },
+  watching?: Watching,
 ): Promise<Begun | undefined> {
   let instance = await sandbox.ready();
   // Between the end of a wait and who waited others have a turn: the sandbox may stop, or be removed, in it.

@@ -57,6 +57,7 @@ export interface RunParts {
 }
 
 const storeRetryMs = 1_000;
+const sighup = 1;
 const sigterm = 15;
 const sigkill = 9;
 
@@ -74,6 +75,7 @@ export class Run {
   #stdinEnded: boolean;
   #end: ExecEnd | undefined;
   #killWanted: boolean;
+  #hangUpWanted = false;
   readonly #nowMs: () => number;
   #isLeft = false;
   /** What became of the first connection that failed: a guest's breach shows there, and not when it is asked again. */
@@ -186,6 +188,12 @@ export class Run {
   endStdin(): void {
     this.#stdinEnded = true;
     this.#exec?.endStdin();
+  }
+
+  /** Its client is gone: SIGHUP, once more where the connection is just being replaced. */
+  hangUp(): void {
+    this.#hangUpWanted = true;
+    this.#exec?.signal(sighup);
   }
 
   /** TERM now, KILL after the grace; a guest that ignores even that is restarted. */
@@ -373,6 +381,7 @@ export class Run {
       }
       this.#connect(exec);
       if (this.#killWanted) exec.signal(sigkill);
+      else if (this.#hangUpWanted) exec.signal(sighup);
       if (this.#stdinEnded) this.#feed(exec);
       return exec;
     } catch (error) {

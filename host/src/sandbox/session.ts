@@ -26,11 +26,15 @@ export interface ExecSession {
   abandon(): void;
 }
 
-const sighup = 1;
+/** What a stream's client has asked for. */
+export interface Watching {
+  readonly isDetached: boolean;
+  readonly hasStdin: boolean;
+}
 
 export class Session implements ExecSession, RunWatcher {
   readonly #run: Run;
-  readonly #isDetached: boolean;
+  readonly #watching: Watching;
   readonly #queue: SessionEvent[] = [];
   #queuedBytes = 0;
   #isAbandoned = false;
@@ -38,9 +42,9 @@ export class Session implements ExecSession, RunWatcher {
   #room: PromiseWithResolvers<void> | undefined;
   #failure: unknown;
 
-  constructor(run: Run, options: { readonly isDetached: boolean }) {
+  constructor(run: Run, watching: Watching) {
     this.#run = run;
-    this.#isDetached = options.isDetached;
+    this.#watching = watching;
     run.done.then(
       (record) => this.#push({ type: 'exit', record, signal: run.end?.signal }),
       (error: unknown) => {
@@ -96,7 +100,8 @@ export class Session implements ExecSession, RunWatcher {
   }
 
   endStdin(): void {
-    this.#run.exec?.endStdin();
+    // Of a command that was started without, PID 1 would take it for a breach.
+    if (this.#watching.hasStdin) this.#run.exec?.endStdin();
   }
 
   resize(rows: number, columns: number): void {
@@ -116,8 +121,8 @@ export class Session implements ExecSession, RunWatcher {
     this.unblock();
     if (this.#run.end !== undefined) return;
     // A command that waits for its client's input would wait for ever.
-    this.#run.exec?.endStdin();
-    if (!this.#isDetached) this.#run.exec?.signal(sighup);
+    this.endStdin();
+    if (!this.#watching.isDetached) this.#run.hangUp();
   }
 
   #push(event: SessionEvent): void {
