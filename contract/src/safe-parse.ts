@@ -1,9 +1,10 @@
-import type { z } from 'zod';
-
 /**
- * `schema.safeParse` for JSON of strangers, as which it never throws. zod 4.6 compares the `length` of whatever stands where a
+ * `schema.safeParse` for JSON of strangers, which it never throws for. zod 4.6 compares the `length` of whatever stands where a
  * text or a list belongs, also where it has found that it is none: `{"length": {"toString": false}}` can't be compared.
  */
+import type { z } from 'zod';
+
+/** As the schema's own. */
 export function safeParse<T extends z.ZodType>(
   schema: T,
   json: unknown,
