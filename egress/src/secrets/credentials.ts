@@ -138,6 +138,7 @@ export class Credential {
     const before = file.read(this.#key);
     if (before !== undefined && before.refresh_token !== this.#held?.refresh_token) {
       this.#held = before;
+      this.#isRefused = false;
       onRefreshed();
       if (clock.wallMs() < this.#times.refreshMs) return;
     }

@@ -7,6 +7,7 @@
 import { type ClientRequest, request as requestPlain } from 'node:http';
 import { request as requestTls } from 'node:https';
 import { Failure } from '@squash/base/failure';
+import { safeParse } from '@squash/contract/safe-parse';
 import { type OAuth, valueSchema } from '@squash/contract/secrets';
 import { z } from 'zod';
 import type { UpstreamRoots } from '../intercept/upstream-socket.ts';
@@ -60,9 +61,9 @@ export async function requestTokens(
   const { status, text } = await exchange(oauth, refreshToken, roots);
   const json = parsed(text);
   if (status !== 200) {
-    throw new CredentialFailed(errorSchema.safeParse(json).data?.error ?? `status_${status}`);
+    throw new CredentialFailed(safeParse(errorSchema, json).data?.error ?? `status_${status}`);
   }
-  const { data } = answerSchema.safeParse(json);
+  const { data } = safeParse(answerSchema, json);
   if (data === undefined) throw new CredentialFailed('bad_answer');
   const expiresInS = data.expires_in === undefined ? undefined : Number(data.expires_in);
   if (expiresInS !== undefined && !(expiresInS > 0)) throw new CredentialFailed('bad_answer');
