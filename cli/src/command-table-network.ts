@@ -159,6 +159,26 @@ export const networkCommands: readonly CommandSpec[] = [
     load: () => import('./commands/secret-set.ts'),
   },
   {
+    name: 'secret import',
+    group: 'network',
+    summary: 'make a secret of the login of Claude Code or Codex, refreshed on the host',
+    positionals: [
+      { name: 'claude|codex', kind: 'text', choices: ['claude', 'codex'] },
+      { name: 'file', kind: 'file', optional: true },
+    ],
+    flags: [
+      {
+        name: 'name',
+        value: 'NAME',
+        summary:
+          'the variable in sandboxes (default CLAUDE_CODE_OAUTH_TOKEN, CODEX_ACCESS_TOKEN, OPENAI_API_KEY)',
+      },
+    ],
+    notes:
+      'squash secret import claude. Without a file: ~/.claude/.credentials.json or ~/.codex/auth.json. Prints name and placeholder.',
+    load: () => import('./commands/secret-import.ts'),
+  },
+  {
     name: 'secret rm',
     group: 'network',
     summary: 'remove secrets',

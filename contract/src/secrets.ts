@@ -27,6 +27,8 @@ export const secretLimits = {
   valueCharsMin: 8,
   /** The longest tokens in use have 4 KiB; servers refuse headers of 16. */
   valueCharsMax: 8_192,
+  tokenUrlCharsMax: 2_048,
+  clientIdCharsMax: 256,
 } as const;
 
 /** The name is the environment variable that holds the placeholder inside. */
@@ -41,7 +43,8 @@ const placeholderSchema = z
   .min(secretLimits.placeholderCharsMin)
   .max(secretLimits.placeholderCharsMax);
 
-const valueSchema = z
+/** Also what a token of OAuth has to be, wherever it comes from. */
+export const valueSchema = z
   .string()
   .regex(/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/, {
     error: 'value: visible ASCII without spaces at its ends, as a header can carry it',
@@ -70,15 +73,58 @@ const surfacesSchema = z
   .min(1)
   .transform((surfaces) => secretSurfaces.filter((surface) => surfaces.includes(surface)));
 
+function isTokenUrl(text: string): boolean {
+  const url = URL.parse(text);
+  if (url === null || url.username !== '' || url.password !== '' || text.includes('#')) return false;
+  const isHere = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
+  return url.protocol === 'https:' || (url.protocol === 'http:' && isHere);
+}
+
+const visible = /^[\x20-\x7e]+$/;
+
+/** A value that is refreshed on the host (RFC 6749, 6): the access token is what is put in. */
+const oauthSchema = z.strictObject({
+  token_url: z
+    .string()
+    .max(secretLimits.tokenUrlCharsMax)
+    .refine(isTokenUrl, {
+      error: 'token_url must be https (http on the loopback alone), without user, password and fragment',
+    })
+    .describe('where tokens are refreshed: https, or http on the host’s loopback'),
+  client_id: z.string().regex(visible).max(secretLimits.clientIdCharsMax),
+  client_secret: z
+    .string()
+    .regex(visible)
+    .max(secretLimits.valueCharsMax)
+    .optional()
+    .describe('write-only; sent in the body'),
+  refresh_token: valueSchema.describe('write-only'),
+  access_token: valueSchema.optional().describe('write-only; none: one is fetched at the first request'),
+  expires_at: z.iso
+    .datetime({ offset: true, error: 'expires_at must be a time, such as 2030-01-31T12:00:00Z' })
+    .optional()
+    .describe('of `access_token`; none: when a host answers 401'),
+  body: z
+    .enum(['form', 'json'])
+    .optional()
+    .describe('how the endpoint takes the request; default: `form`, as RFC 6749 has it'),
+});
+export type OAuth = z.infer<typeof oauthSchema>;
+
 const secretSchema = z
   .strictObject({
     placeholder: placeholderSchema,
-    value: valueSchema,
+    /** This or `oauth`. */
+    value: valueSchema.optional(),
+    oauth: oauthSchema.optional(),
     /** Canonical patterns: `api.example.com`, `*.example.com:443`. */
     allowed_hosts: allowedHostsSchema,
     surfaces: surfacesSchema.optional(),
   })
-  .refine(({ placeholder, value }) => !value.includes(placeholder), {
+  .refine(({ value, oauth }) => (value === undefined) !== (oauth === undefined), {
+    error: 'a secret has either "value" or "oauth"',
+  })
+  .refine(({ placeholder, value, oauth }) => !(value ?? oauth?.access_token ?? '').includes(placeholder), {
     error: 'the value contains the placeholder: nothing would be hidden',
   });
 export type Secret = z.infer<typeof secretSchema>;
@@ -138,12 +184,16 @@ export const secretInfoSchema = z.strictObject({
   placeholder: z.string().describe('what sandboxes see in the variable of this name'),
   allowed_hosts: z.array(z.string()),
   surfaces: z.array(z.enum(secretSurfaces)).describe('where it is put in'),
+  token_url: z.string().optional().describe('where its value is refreshed; none: it has a fixed one'),
 });
 export type SecretInfo = z.infer<typeof secretInfoSchema>;
 
 /** What `PUT /v1/secrets/{name}` takes. What is left out stays as it is; a new secret needs value and hosts. */
 export const secretChangeSchema = z.strictObject({
   value: valueSchema.optional().describe('write-only'),
+  oauth: oauthSchema
+    .optional()
+    .describe('in place of `value`: an OAuth 2 credential whose access token is refreshed on the host'),
   placeholder: placeholderSchema.optional().describe('default: a random one'),
   allowed_hosts: allowedHostsSchema
     .optional()

@@ -30,7 +30,7 @@ export async function makeParts(dataDir: string, log: Log): Promise<EgressParts>
     roots,
     clock: systemClock,
   });
-  const secrets = new FileSecretStore(join(dataDir, 'secrets.json'), log);
+  const secrets = new FileSecretStore(join(dataDir, 'secrets.json'), log, { roots, clock: systemClock });
   return { compilePolicy: compile, secrets, interceptor };
 }
 

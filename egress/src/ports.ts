@@ -120,7 +120,7 @@ export interface OwnNames {
 }
 
 /** E4's front to `secrets.json`. What it hands out stays true when the file changes. */
-export interface SecretStore extends Disposable {
+export interface SecretStore extends AsyncDisposable {
   /**
    * The same object for the same words may be handed out more than once.
    * @param own those of one sandbox alone: they take the place of others with their names. @throws where they can't be read

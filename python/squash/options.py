@@ -745,9 +745,30 @@ class ApprovalDecideOptions(TypedDict, total=False):
     """for whoever looks back"""
 
 
+class _SecretSetOauth(TypedDict):
+    token_url: str
+    """where tokens are refreshed: https, or http on the host’s loopback"""
+    client_id: str
+    refresh_token: str
+    """write-only"""
+
+
+class SecretSetOauth(_SecretSetOauth, total=False):
+    client_secret: str
+    """write-only; sent in the body"""
+    access_token: str
+    """write-only; none: one is fetched at the first request"""
+    expires_at: str
+    """of `access_token`; none: when a host answers 401"""
+    body: Literal["form", "json"]
+    """how the endpoint takes the request; default: `form`, as RFC 6749 has it"""
+
+
 class SecretSetOptions(TypedDict, total=False):
     value: str
     """write-only"""
+    oauth: SecretSetOauth
+    """in place of `value`: an OAuth 2 credential whose access token is refreshed on the host"""
     placeholder: str
     """default: a random one"""
     allowed_hosts: Sequence[str]

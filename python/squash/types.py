@@ -1493,11 +1493,14 @@ class Secret(Record):
     allowed_hosts: list[str]
     surfaces: list[Literal["headers", "query", "path", "body"]]
     """where it is put in"""
+    token_url: str | None = None
+    """where its value is refreshed; none: it has a fixed one"""
     _shape: ClassVar[Shape] = {
         "name": r.text,
         "placeholder": r.text,
         "allowed_hosts": r.array(r.text),
         "surfaces": r.array(r.text),
+        "token_url": r.text,
     }
 
 

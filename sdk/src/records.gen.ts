@@ -1564,11 +1564,29 @@ export interface Secret {
   readonly allowed_hosts: readonly string[];
   /** where it is put in */
   readonly surfaces: readonly ("headers" | "query" | "path" | "body")[];
+  /** where its value is refreshed; none: it has a fixed one */
+  readonly token_url?: string;
 }
 
 export interface SecretChange {
   /** write-only */
   readonly value?: string;
+  /** in place of `value`: an OAuth 2 credential whose access token is refreshed on the host */
+  readonly oauth?: {
+    /** where tokens are refreshed: https, or http on the host’s loopback */
+    readonly token_url: string;
+    readonly client_id: string;
+    /** write-only; sent in the body */
+    readonly client_secret?: string;
+    /** write-only */
+    readonly refresh_token: string;
+    /** write-only; none: one is fetched at the first request */
+    readonly access_token?: string;
+    /** of `access_token`; none: when a host answers 401 */
+    readonly expires_at?: string;
+    /** how the endpoint takes the request; default: `form`, as RFC 6749 has it */
+    readonly body?: "form" | "json";
+  };
   /** default: a random one */
   readonly placeholder?: string;
   /** `host`, `*.host`, an address, each with an optional `:port` */

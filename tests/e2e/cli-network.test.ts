@@ -1,7 +1,7 @@
 /** `squash policy`, `squash egress` and `squash secret` against a real daemon, their `--json` held to the contract. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -12,7 +12,7 @@ import {
   presetInfoSchema,
   sandboxPolicySchema,
 } from '@squash/contract/egress';
-import { secretInfoSchema } from '@squash/contract/secrets';
+import { secretInfoSchema, secretsFileSchema } from '@squash/contract/secrets';
 import { endOf, squash, squashOk, startCli } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { waitFor } from '../support/wait.ts';
@@ -176,5 +176,54 @@ describe('squash', () => {
     await squashOk(daemon, ['secret', 'rm', 'MY_KEY']);
     assert.deepEqual(await json('secret', 'ls'), []);
     assert.ok(!daemon.output.includes(value));
+  });
+
+  it('a login of Claude Code or Codex becomes a secret that is refreshed, and nothing of it is printed', async () => {
+    const claims = Buffer.from(JSON.stringify({ exp: 1_900_000_000 })).toString('base64url');
+    const jwt = `tokenhead.${claims}.tokenmark`;
+    const logins = {
+      claude: {
+        claudeAiOauth: {
+          accessToken: 'sk-ant-oat01-tokenmark',
+          refreshToken: 'sk-ant-ort01-tokenmark',
+          expiresAt: 1_900_000_000_000,
+          scopes: ['user:inference'],
+        },
+      },
+      codex: { tokens: { access_token: jwt, refresh_token: 'rt-tokenmark', id_token: 'x', account_id: 'y' } },
+    };
+    const said: string[] = [];
+    for (const [program, login] of Object.entries(logins)) {
+      const { code, stdout, stderr } = await squash(daemon, ['secret', 'import', program, '-'], {
+        input: JSON.stringify(login),
+      });
+      assert.equal(code, 0, String(stderr));
+      said.push(String(stdout), String(stderr));
+    }
+    const key = JSON.stringify({ OPENAI_API_KEY: 'sk-tokenmark-0123', tokens: null });
+    await squashOk(daemon, ['secret', 'import', 'codex', '-', '--name', 'KEY_OF_CODEX'], { input: key });
+    const listed = secretInfoSchema.array().parse(await json('secret', 'ls'));
+    assert.deepEqual(
+      listed.map(({ name, allowed_hosts: hosts, token_url: url }) => [name, hosts.join(), url]),
+      [
+        ['CLAUDE_CODE_OAUTH_TOKEN', 'api.anthropic.com', 'https://platform.claude.com/v1/oauth/token'],
+        ['CODEX_ACCESS_TOKEN', 'chatgpt.com', 'https://auth.openai.com/oauth/token'],
+        ['KEY_OF_CODEX', 'api.openai.com', undefined],
+      ],
+    );
+    assert.match(said[0] ?? '', /^CLAUDE_CODE_OAUTH_TOKEN sk-ant-oat01-/);
+    const { secrets } = secretsFileSchema.parse(
+      JSON.parse(readFileSync(join(daemon.dataDir, 'secrets.json'), 'utf8')),
+    );
+    for (const name of ['CLAUDE_CODE_OAUTH_TOKEN', 'CODEX_ACCESS_TOKEN']) {
+      assert.equal(Date.parse(secrets[name]?.oauth?.expires_at ?? ''), 1_900_000_000_000);
+    }
+    for (const input of ['{"tokenmark', '{"claudeAiOauth":{"accessToken":"tokenmark"}}']) {
+      const refused = await squash(daemon, ['secret', 'import', 'claude', '-'], { input });
+      assert.equal(refused.code, 2);
+      said.push(String(refused.stderr));
+    }
+    assert.ok(![...said, daemon.output].join().includes('tokenmark'), said.join());
+    await squashOk(daemon, ['secret', 'rm', ...listed.map(({ name }) => name)]);
   });
 });

@@ -171,7 +171,7 @@ export class Intercepted implements AsyncDisposable {
       for (const socket of this.dialled) socket.destroy();
       originServer.close();
     }
-    this.#store?.[Symbol.dispose]();
+    await this.#store?.[Symbol.asyncDispose]();
     rmSync(this.directory, { recursive: true });
   }
 
@@ -188,10 +188,11 @@ export class Intercepted implements AsyncDisposable {
       nowMs: () => systemClock.wallMs(),
       rate: { linesMax: 10, windowMs: 1_000, keysMax: 10 },
     });
-    this.#store = new FileSecretStore(this.secretsPath, log);
+    const roots = upstreamRoots(options.isUntrusted === true ? undefined : join(originCa, 'ca.pem'));
+    this.#store = new FileSecretStore(this.secretsPath, log, { roots, clock: systemClock });
     const interceptor = new HttpInterceptor({
       leaves: new LeafCache(ca, systemClock),
-      roots: upstreamRoots(options.isUntrusted === true ? undefined : join(originCa, 'ca.pem')),
+      roots,
       clock: systemClock,
     });
     const connection = this.#connection(this.#store);

@@ -11,9 +11,11 @@ import type { Clock } from '@squash/base/clock';
 import { type Decision, DialRefused, type InterceptedConnection, ProxyFailed } from '../ports.ts';
 import { PlaceholderElsewhere, RequestSecrets, type SecretsRoute } from '../secrets/request-secrets.ts';
 import { ResponseSecrets } from '../secrets/response-secrets.ts';
+import { SecretFailed } from '../secrets/traffic-secrets.ts';
 import { byteTurns } from '../flow/byte-turns.ts';
 import { type BodyPlan, planAnswerBody, planRequestBody } from './bodies.ts';
 import { readableEncodings } from './codings.ts';
+import { freshSecrets } from './fresh-secrets.ts';
 import { valueOf, valuesOf, without } from './headers.ts';
 import { denied } from './judgement.ts';
 import { interceptLimits } from './limits.ts';
@@ -88,6 +90,16 @@ export async function settleFailure(
     recorder.record('blocked', error.rule);
     return refuse(front, placeholderRefusal(error));
   }
+  if (error instanceof SecretFailed) {
+    recorder.tally.secrets = new Set([...recorder.tally.secrets, error.secret]);
+    recorder.record('blocked', 'secret_not_refreshed');
+    return refuse(front, {
+      status: 502,
+      code: 'secret_not_refreshed',
+      message: error.message,
+      advice: notRefreshed,
+    });
+  }
   if (error instanceof Unreadable) {
     recorder.record('blocked', 'unreadable_body');
     const { message } = error;
@@ -121,6 +133,9 @@ const advices: Readonly<Record<PlaceholderElsewhere['rule'], string>> = {
     'Use https. Where the server has no TLS, the operator writes the secret’s host with its port, such as "api.example.com:80".',
 };
 
+const notRefreshed =
+  'The operator finds what to do in docs/secrets.md; after "invalid_grant" the credential has to be made again.';
+
 /** How this connection’s requests travel. */
 export function routeOf({ destination, protocol, isTlsUnread }: InterceptedConnection): SecretsRoute {
   return { destination, isPlain: protocol === 'http' && !isTlsUnread };
@@ -139,7 +154,7 @@ async function forward(
 ): Promise<void> {
   const { front } = live;
   const { connection, upstream } = context;
-  const traffic = live.takeSecrets();
+  const traffic = await freshSecrets(live, { connection, target, mayHaveBody: front.head.hasBody });
   const secrets = new RequestSecrets(traffic, routeOf(connection));
   const responses = new ResponseSecrets(traffic, connection.destination);
   tally.secrets = secrets.used;
@@ -174,6 +189,7 @@ async function forward(
   sent.answer.catch(ignore);
   try {
     const answer = await Promise.race([sent.answer, sending.then(() => sent.answer)]);
+    if (answer.head.status === 401) traffic.refuse(secrets.used);
     const receiving = passAnswer(front, answer, { responses, tally, sandbox: connection.sandbox });
     await Promise.all([receiving, sending]);
   } catch (error) {

@@ -21,6 +21,7 @@ import {
   settleFailure,
   type Tally,
 } from './exchange.ts';
+import { freshSecrets } from './fresh-secrets.ts';
 import { fieldsOf, valueOf, without } from './headers.ts';
 import { type HeaderList, UpstreamFailed } from './message.ts';
 import type { LiveExchange } from './live-exchange.ts';
@@ -86,7 +87,8 @@ async function switchProtocols(switching: Switching, context: ExchangeContext, r
   const { live, response, socket, request } = switching;
   const { front } = live;
   // Until the end: what is put into messages then is what may be put in now.
-  const traffic = live.takeSecrets();
+  const { connection } = context;
+  const traffic = await freshSecrets(live, { connection, target: route.target, mayHaveBody: true });
   const secrets = new RequestSecrets(traffic, routeOf(context.connection));
   route.tally.secrets = secrets.used;
   const protocol = wantedProtocol(request) ?? '';
@@ -109,6 +111,7 @@ async function switchProtocols(switching: Switching, context: ExchangeContext, r
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   outgoing.on('error', (error) => reject(failureOf(error)));
   outgoing.on('response', (message) => {
+    if (message.statusCode === 401) traffic.refuse(secrets.used);
     const { sandbox } = context.connection;
     passAnswer(front, answerOf(message, front.head.method), { responses, tally: route.tally, sandbox }).then(
       resolve,

@@ -16,7 +16,9 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { keptLog } from '../../../tests/support/kept-log.ts';
+import { systemClock } from '@squash/base/clock';
 import type { Destination } from '@squash/policy/policy';
+import { upstreamRoots } from '../intercept/upstream-socket.ts';
 import { FileSecretStore } from './secret-store.ts';
 import { readSecretsFile, SecretsFileError, writeSecretsFile } from '@squash/installation/secrets-file';
 
@@ -33,13 +35,16 @@ class Directory implements Disposable {
   }
 
   store(): FileSecretStore {
-    const store = new FileSecretStore(this.file, this.#log.log);
+    const store = new FileSecretStore(this.file, this.#log.log, {
+      roots: upstreamRoots(),
+      clock: systemClock,
+    });
     this.#stores.push(store);
     return store;
   }
 
   [Symbol.dispose](): void {
-    for (const store of this.#stores) store[Symbol.dispose]();
+    for (const store of this.#stores) void store[Symbol.asyncDispose]();
     rmSync(this.path, { recursive: true });
   }
 }

@@ -8,9 +8,10 @@
  * how everything is revoked at once.
  */
 import { type FSWatcher, statSync, watch } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Log } from '@squash/base/log';
 import type { Destination } from '@squash/policy/policy';
+import type { SecretsFile } from '@squash/contract/secrets';
 import type { OwnNames, SandboxSecrets, SecretStore } from '../ports.ts';
 import {
   absentMark,
@@ -19,6 +20,7 @@ import {
   readSecretsFile,
   SecretsFileError,
 } from '@squash/installation/secrets-file';
+import { type CredentialParts, Credentials } from './credentials.ts';
 import { TrafficSecret, TrafficSecrets } from './traffic-secrets.ts';
 
 /** Where nothing can be watched, a file that does not exist above all, it is looked for: one `stat` each time. */
@@ -31,10 +33,12 @@ const nobodysOwn: OwnNames = { sandbox: '', names: [] };
 export class FileSecretStore implements SecretStore {
   readonly #path: string;
   readonly #log: Log;
+  readonly #credentials: Credentials;
   readonly #listeners: (() => void)[] = [];
   /** What the file was when it was last read, good or not. */
   #mark: string | undefined;
-  /** Another list with each reading. */
+  #file: SecretsFile['secrets'] = {};
+  /** Another list with each reading, and with each token that was refreshed. */
   #secrets: readonly TrafficSecret[] = [];
   #problem: string | undefined;
   /** By subset, of the present secrets; those with secrets of a sandbox's own keep theirs. */
@@ -47,15 +51,17 @@ export class FileSecretStore implements SecretStore {
    * Reads the file now. A bad one is told in `warnings` and the log, and means no secrets until there is a good one.
    * @param path of `secrets.json`, which need not exist
    */
-  constructor(path: string, log: Log) {
+  constructor(path: string, log: Log, { roots, clock }: Pick<CredentialParts, 'roots' | 'clock'>) {
     this.#path = path;
     this.#log = log;
+    const credentials = join(dirname(path), 'egress', 'credentials.json');
+    this.#credentials = new Credentials({ path: credentials, roots, clock, log }, () => this.#compile());
     this.#refresh();
   }
 
   get warnings(): readonly string[] {
     this.#refresh();
-    return this.#problem === undefined ? [] : [this.#problem];
+    return [...(this.#problem === undefined ? [] : [this.#problem]), ...this.#credentials.problems];
   }
 
   onChange(listener: () => void): void {
@@ -77,11 +83,12 @@ export class FileSecretStore implements SecretStore {
     };
   }
 
-  [Symbol.dispose](): void {
+  async [Symbol.asyncDispose](): Promise<void> {
     this.#isOpen = false;
     this.#watcher?.close();
     clearInterval(this.#looking);
     this.#listeners.length = 0;
+    await this.#credentials[Symbol.asyncDispose]();
   }
 
   /** They do not change while the sandbox lives, so its file is not watched. */
@@ -96,6 +103,12 @@ export class FileSecretStore implements SecretStore {
     return names.map((name) => {
       const secret = secrets[name];
       if (secret === undefined) throw new SecretsFileError(path, `has no secret ${JSON.stringify(name)}`);
+      if (secret.oauth !== undefined) {
+        throw new SecretsFileError(
+          path,
+          `has "oauth" in ${JSON.stringify(name)}: those of one sandbox are fixed`,
+        );
+      }
       return new TrafficSecret(name, secret);
     });
   }
@@ -141,10 +154,14 @@ export class FileSecretStore implements SecretStore {
     try {
       const read = readSecretsFile(this.#path);
       this.#mark = read.mark;
-      this.#secrets = Object.entries(read.file.secrets).map(
-        ([name, secret]) => new TrafficSecret(name, secret),
-      );
-      this.#compiled.clear();
+      this.#file = read.file.secrets;
+      this.#compile();
+      // Not at the start, when a process before this one may still be there; nor where the file is only away for a moment.
+      if (!isFirst && read.mark !== absentMark) {
+        this.#credentials.retain(
+          Object.values(this.#file).flatMap(({ oauth }) => (oauth === undefined ? [] : [oauth])),
+        );
+      }
       this.#problem = undefined;
       this.#log.info('secrets.loaded', { count: this.#secrets.length });
       // Later: who asked for secrets must not be called back before he has his answer.
@@ -157,6 +174,14 @@ export class FileSecretStore implements SecretStore {
       this.#problem = `${error.message}; ${inForce}`;
       this.#log.error('secrets.refused', { problem: this.#problem });
     }
+  }
+
+  #compile(): void {
+    this.#secrets = Object.entries(this.#file).map(
+      ([name, secret]) =>
+        new TrafficSecret(name, secret, secret.oauth && this.#credentials.take(name, secret.oauth)),
+    );
+    this.#compiled.clear();
   }
 
   #rewatch(): void {

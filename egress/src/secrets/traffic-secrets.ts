@@ -1,12 +1,14 @@
 /**
  * The secrets of one sandbox as traffic meets them: which placeholder means what, who may have it, and what to look
- * for on the way back. Immutable: an edit of `secrets.json` makes new ones.
+ * for on the way back. Immutable: an edit of `secrets.json` makes new ones, and so does a token that was refreshed.
  */
 import { type DestinationPattern, parsePattern } from '@squash/contract/destination';
 import { type Secret, type SecretSurface, secretSurfaces } from '@squash/contract/secrets';
 import type { Destination } from '@squash/policy/policy';
+import type { Credential } from './credentials.ts';
 import { Matcher } from './matcher.ts';
-import { valueForms } from './value-forms.ts';
+import { CredentialFailed } from './token-request.ts';
+import { type ValueForm, valueForms } from './value-forms.ts';
 
 /** On these plain HTTP is a mistake, or somebody's trick. */
 const tlsPorts: ReadonlySet<number> = new Set([443, 8443]);
@@ -26,14 +28,18 @@ export interface AnswerValues {
 export class TrafficSecret {
   readonly name: string;
   readonly placeholder: string;
-  readonly #value: string;
+  /** The value; what else answers must not hold. None where a token has to be fetched first. */
+  readonly #values: readonly string[];
+  readonly #credential: Credential | undefined;
   readonly #hosts: readonly DestinationPattern[];
   readonly #surfaces: readonly SecretSurface[];
 
-  constructor(name: string, secret: Secret) {
+  /** @param credential of one whose value is refreshed: another token makes another secret */
+  constructor(name: string, secret: Secret, credential?: Credential) {
     this.name = name;
     this.placeholder = secret.placeholder;
-    this.#value = secret.value;
+    this.#credential = credential;
+    this.#values = credential?.tokens ?? [secret.value].filter((each) => each !== undefined);
     this.#surfaces = secret.surfaces ?? defaultSurfaces;
     this.#hosts = secret.allowed_hosts.flatMap((text) => {
       const parsed = parsePattern(text);
@@ -59,19 +65,56 @@ export class TrafficSecret {
     return this.#surfaces.includes(surface) && this.concerns(destination);
   }
 
-  /** Means the same, and may be put into the same places. */
+  get isRefreshed(): boolean {
+    return this.#credential !== undefined;
+  }
+
+  /** What has to be waited for before its value is put in. @throws SecretFailed (rejects) */
+  ready(): Promise<void> | undefined {
+    return this.#credential?.ready()?.catch((cause: unknown) => {
+      throw new SecretFailed(this.name, cause);
+    });
+  }
+
+  /** A host has answered 401 to its value. */
+  refuse(): void {
+    const [value] = this.#values;
+    if (value !== undefined) this.#credential?.refuse(value);
+  }
+
+  /** Means the same, and may be put into the same places. A refreshed token means what the one before meant. */
   isSame(other: TrafficSecret): boolean {
     return (
       this.name === other.name &&
       this.placeholder === other.placeholder &&
-      this.#value === other.#value &&
+      this.#credential === other.#credential &&
+      (this.isRefreshed || this.#values[0] === other.#values[0]) &&
       secretSurfaces.every((each) => this.#surfaces.includes(each) === other.#surfaces.includes(each))
     );
   }
 
-  /** The only way to the value; each call site is a place to review. */
+  /** The only way to the value; each call site is a place to review. @throws SecretFailed where none was fetched yet */
   reveal(): string {
-    return this.#value;
+    const [value] = this.#values;
+    if (value === undefined) throw new SecretFailed(this.name, new CredentialFailed('no_token'));
+    return value;
+  }
+
+  /** What answers must not hold, in all forms, with what is to stand there instead. */
+  forms(): readonly ValueForm[] {
+    return this.#values.flatMap((value) => valueForms(value, this.placeholder));
+  }
+}
+
+/** There is no value to put in: it can't be refreshed. */
+export class SecretFailed extends Error {
+  readonly secret: string;
+
+  constructor(secret: string, cause: unknown) {
+    const code = cause instanceof CredentialFailed ? cause.code : 'failed';
+    super(`the secret ${JSON.stringify(secret)} can not be refreshed: ${code}`, { cause });
+    this.name = 'SecretFailed';
+    this.secret = secret;
   }
 }
 
@@ -93,6 +136,11 @@ export class TrafficSecrets {
   /** Has a secret that this destination may have. */
   concerns(destination: Destination): boolean {
     return this.secrets.some((secret) => secret.concerns(destination));
+  }
+
+  /** A host has answered 401 to what these were put into. */
+  refuse(names: ReadonlySet<string>): void {
+    for (const secret of this.secrets) if (names.has(secret.name)) secret.refuse();
   }
 
   /** May this destination have the same ones of both? Others are not put into anything that goes there. */
@@ -139,10 +187,7 @@ export class TrafficSecrets {
 function valuesOf(secrets: readonly TrafficSecret[]): Matcher<Buffer> {
   return new Matcher(
     secrets.flatMap((secret) =>
-      valueForms(secret.reveal(), secret.placeholder).map(({ bytes, replacement }) => ({
-        bytes,
-        meaning: replacement,
-      })),
+      secret.forms().map(({ bytes, replacement }) => ({ bytes, meaning: replacement })),
     ),
   );
 }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { keptLog } from '../../../tests/support/kept-log.ts';
+import { secretsFileSchema } from '@squash/contract/secrets';
 import { SecretsFileKeeper } from './secrets-keeper.ts';
 
 async function place(text?: string) {
@@ -41,6 +42,38 @@ test('a secret is made, changed in part, listed without its value, and removed',
   await keeper.remove('A_KEY');
   assert.deepEqual(keeper.placeholders('all'), {});
   await assert.rejects(keeper.remove('A_KEY'), { code: 'secret_not_found' });
+});
+
+test('a credential that is refreshed is listed with its endpoint alone, and a value takes its place', async () => {
+  await using at = await place(seed);
+  const keeper = at.keeper();
+  const oauth = {
+    token_url: 'https://login.example/token',
+    client_id: 'client',
+    refresh_token: 'refresh-token-0123',
+    access_token: 'sk-ant-oat01-access-token',
+  };
+  const made = await keeper.set('TOKEN', { oauth, allowed_hosts: ['b.example'] });
+  assert.match(made.placeholder, /^sk-ant-oat01-/);
+  assert.equal(made.token_url, oauth.token_url);
+  assert.ok(!/client|refresh|access/.test(JSON.stringify(keeper.list())));
+  await assert.rejects(keeper.set('TOKEN', { oauth, value }), { code: 'invalid_request', message: /either/ });
+  await keeper.set('TOKEN', { value });
+  assert.ok(!(await readFile(at.path, 'utf8')).includes('refresh-token'));
+  const { secrets } = JSON.parse(seed) as { secrets: object };
+  const urls = ['http://127.0.0.1:8/t', 'http://login.example/t', 'https://a:b@login.example/t', 'file:///t'];
+  const taken = urls.map((url) =>
+    secretsFileSchema.safeParse({
+      secrets: {
+        ...secrets,
+        B: { placeholder: 'placeholder-b', allowed_hosts: ['b.example'], oauth: { ...oauth, token_url: url } },
+      },
+    }),
+  );
+  assert.deepEqual(
+    taken.map(({ success }) => success),
+    [true, false, false, false],
+  );
 });
 
 test('edits that come together all count, and a refused one changes nothing', async () => {

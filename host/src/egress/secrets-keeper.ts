@@ -144,17 +144,20 @@ export class SecretsFileKeeper {
 }
 
 function changed(name: string, before: Secret | undefined, change: SecretChange): Secret {
-  const value = change.value ?? before?.value;
+  const isChanged = change.value !== undefined || change.oauth !== undefined;
+  const { value, oauth } = isChanged ? change : (before ?? {});
   const hosts = change.allowed_hosts ?? before?.allowed_hosts;
-  if (value === undefined || hosts === undefined) {
-    const lacks = value === undefined ? 'value' : 'allowed_hosts';
+  const beginning = value ?? oauth?.access_token ?? oauth?.refresh_token;
+  if (beginning === undefined || hosts === undefined) {
+    const lacks = beginning === undefined ? 'value' : 'allowed_hosts';
     throw new AppError('invalid_request', `Cannot make secret "${name}": it needs "${lacks}"`);
   }
   const surfaces = change.surfaces ?? before?.surfaces;
   return {
     placeholder:
-      change.placeholder ?? before?.placeholder ?? generatePlaceholder(placeholderPrefixFor(value)),
-    value,
+      change.placeholder ?? before?.placeholder ?? generatePlaceholder(placeholderPrefixFor(beginning)),
+    ...(value !== undefined && { value }),
+    ...(oauth !== undefined && { oauth }),
     allowed_hosts: hosts,
     ...(surfaces !== undefined && { surfaces }),
   };
@@ -166,5 +169,6 @@ function infoOf(name: string, secret: Secret): SecretInfo {
     placeholder: secret.placeholder,
     allowed_hosts: secret.allowed_hosts,
     surfaces: secret.surfaces ?? ['headers'],
+    ...(secret.oauth !== undefined && { token_url: secret.oauth.token_url }),
   };
 }
