@@ -223,7 +223,8 @@ withAgents(
         ? all
         : undefined;
     });
-    assert.deepEqual([...new Set(runs.map(({ state, attempt }) => `${state} ${attempt}`))], ['done 1']);
+    // One whose daemon died right before its command began has had another try: none of its words came twice all the same.
+    assert.deepEqual([...new Set(runs.map(({ state }) => state))], ['done']);
     for (const { run } of runs) {
       const said = (await scene.said('durable')).filter((each) => each.run === run);
       assert.equal(
