@@ -37,7 +37,6 @@ sleep 0.$((SQUASH_RUN % 4))
 if grep -q wake /tmp/in; then sure wake run.start $other s-$SQUASH_RUN; fi
 echo end $SQUASH_RUN`;
 
-/** What the agent above asks for in a run: the beginning of the action's id, and the chat that it is about. */
 interface Sent {
   readonly text: string;
   readonly chat: string;
@@ -62,6 +61,8 @@ export class GroupModel {
   readonly #lines = new Map<string, Map<string, ScheduleRun>>();
   readonly #runs = new Map<number, Run>();
   readonly #actions = new Map<number, Action>();
+  /** Of what was stored. */
+  #lostAnswers = 0;
   #seen: Readonly<Record<GroupName, readonly Seen[]>> = { boss: [], helper: [] };
   #begun: Readonly<Record<GroupName, readonly number[]>> = { boss: [], helper: [] };
 
@@ -73,6 +74,7 @@ export class GroupModel {
   get counts(): Readonly<Record<string, number>> {
     return {
       messages: this.#sent.size,
+      'lost answers': this.#lostAnswers,
       runs: this.#runs.size,
       actions: this.#actions.size,
       decisions: this.#decided.size,
@@ -85,13 +87,14 @@ export class GroupModel {
     const known = this.#sent.get(text);
     const before = known ?? { text, chat, behind: this.#last(chat), number: null };
     this.#sent.set(text, before);
-    const { message } = await scene.say(chat, text, { id: text });
+    const { message, reason } = await scene.say(chat, text, { id: text });
+    if (known !== undefined && reason === 'it came before, with this id') this.#lostAnswers += 1;
     assert.ok(message !== null && message > before.behind, `${text} is ${message}, behind ${before.behind}`);
     assert.ok(before.number === null || before.number === message, `${text} was ${before.number}`);
     this.#sent.set(text, { ...before, number: message });
   }
 
-  /** A person's word, which is the same whenever he says it. @throws where the daemon dies before it answers */
+  /** A person's word: the first holds, whatever he says afterwards. @throws where the daemon dies before it answers */
   async decide(scene: GroupScene, number: number, decision: 'allow' | 'deny'): Promise<void> {
     const known = this.#decided.get(number);
     this.#decided.set(number, known ?? { decision, isHeard: false });
@@ -100,11 +103,14 @@ export class GroupModel {
       assert.equal(status, 200, `${number}: ${JSON.stringify(json)}`);
       assert.ok(known?.isHeard !== true, `action ${number} was decided twice`);
       assert.equal(json.state, stateBy[decision], `${number}: ${JSON.stringify(json)}`);
-    } else assert.equal(json.code, 'action_decided');
-    this.#decided.set(number, { decision, isHeard: true });
+    } else {
+      assert.equal(json.code, 'action_decided');
+      if (!known.isHeard) this.#lostAnswers += 1;
+    }
+    this.#decided.set(number, { decision: known?.decision ?? decision, isHeard: true });
   }
 
-  /** What he has decided, of those that he heard no answer to, and others that he may say the opposite of. */
+  /** What he has said first of each, and whether he heard that it was done. */
   decisions(): readonly (readonly [
     number,
     { readonly decision: 'allow' | 'deny'; readonly isHeard: boolean },
@@ -146,10 +152,14 @@ export class GroupModel {
   checkAtRest(folders: Readonly<Record<GroupName, string>>): void {
     for (const group of groupNames) this.#checkFolder(group, folders[group]);
     const runs = [...this.#runs.values()];
-    for (const { run, state, attempt, reason, group } of runs) {
+    for (const { run, state, reason, group } of runs) {
       assert.equal(state, 'done', `run ${run}: ${reason}`);
+      // A daemon that dies just before a command starts costs an attempt in which nothing began: of attempts there may be more.
       const begun = this.#begun[group as GroupName].filter((each) => each === run).length;
-      assert.equal(begun, attempt, `run ${run}: ${attempt} attempts`);
+      const isFlaky = this.#seen[group as GroupName].some(
+        (each) => each.run === run && each.text.endsWith('flaky'),
+      );
+      assert.equal(begun, isFlaky ? 2 : 1, `run ${run}`);
     }
     const seen = groupNames.flatMap((group) => this.#seen[group]);
     const count = (text: string): number => seen.filter((each) => each.text === text).length;
