@@ -44,6 +44,8 @@ enum {
   /* mkfs gives no more than half of a file system to its journal. */
   JOURNALLED_BYTES_MIN = 4 * JOURNAL_BYTES,
   LOOP_TRIES = 64,
+  LOOP_WAITS = 200,
+  LOOP_WAIT_US = 5000,
   LOOPS_REMEMBERED = 4096,
   /* Zeros up to here are written rather than left out: each piece of a file is a request to the disk. */
   GAP_BYTES_MAX = 64 * 1024,
@@ -141,10 +143,12 @@ static int loop_find(int image, char *path, size_t size) {
 static int loop_attach(int image, char *path, size_t size, struct fault *fault) {
   /* The device keeps the open file it is configured with, and with that this lock: who gets it knows that no device
      has the image, without a look at every device of the host. */
-  if (flock(image, LOCK_EX | LOCK_NB) != 0) {
+  for (int tries = 0; flock(image, LOCK_EX | LOCK_NB) != 0; tries++) {
     int present = loop_find(image, path, size);
     if (present >= 0) return present;
-    (void)flock(image, LOCK_EX | LOCK_NB); /* It went meanwhile. */
+    /* It is going. A device without the lock would look to the next one as if there were none: two writers. */
+    if (tries == LOOP_WAITS) return fault_set(fault, "launch_failed", "the image's last loop device does not go");
+    (void)usleep(LOOP_WAIT_US);
   }
   cleanup_fd control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
   for (int tries = 0; control >= 0 && tries < LOOP_TRIES; tries++) {

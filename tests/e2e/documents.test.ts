@@ -105,6 +105,30 @@ for (const [page, count, printed] of [
   });
 }
 
+test('examples/groups shows two chats of different trust, an approval and a scheduled task, and leaves nothing', async () => {
+  const env = cliEnvironment(daemon);
+  assert.match(
+    await runBlock(join(repository, 'examples/groups/run.sh'), env),
+    new RegExp(
+      [
+        '^done  trusted: message\\.others = hold  they are hungry$',
+        'started',
+        'example-family: asked: held \\(trusted: message\\.others = hold\\)$',
+        'example-family: the news of today: \\d+ messages so far$',
+        'example-friends: asked: denied \\(untrusted: message\\.others = deny\\)$',
+        'example-family: dinner is ready$',
+      ].join('[^]*'),
+      'm',
+    ),
+  );
+  assert.equal(
+    await runBlock('squash group ls; squash chat ls; squash schedule ls', env).then((text) =>
+      /example-/.test(text),
+    ),
+    false,
+  );
+});
+
 test('the commands of docs/codemode.md work without a daemon', async () => {
   const server = join(repository, 'codemode/src/mcp/notes-server.ts');
   await writeFile(

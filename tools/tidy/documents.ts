@@ -37,7 +37,7 @@ function codeOf(text: string): readonly string[] {
   return [...blocks.flatMap((block) => block.split('\n')), ...spans];
 }
 
-const folders = 'bench|cli|codemode|contract|docs|egress|host|images|native|packaging|tests|tools';
+const folders = 'bench|cli|codemode|contract|docs|egress|examples|host|images|native|packaging|tests|tools';
 const pathPattern = new RegExp(
   `^(?:(?:${folders})/[\\w./*{},-]*|[\\w-]+(?:\\.test)?\\.[tc]s|[\\w-]+\\.[ch])$`,
 );
