@@ -14,7 +14,10 @@ clean() {
   for name in example-family example-friends; do
     squash chat rm "$name" 2>/dev/null || true
     # Its last sandbox may be on its way out.
-    for _ in 1 2 3 4 5; do squash group rm "$name" 2>/dev/null && break || sleep 0.5; done
+    for _ in 1 2 3 4 5; do
+      if squash group rm "$name" 2>/dev/null; then break; fi
+      sleep 0.5
+    done
   done
 }
 trap clean EXIT

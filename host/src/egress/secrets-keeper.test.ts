@@ -66,7 +66,11 @@ test('a credential that is refreshed is listed with its endpoint alone, and a va
     secretsFileSchema.safeParse({
       secrets: {
         ...secrets,
-        B: { placeholder: 'placeholder-b', allowed_hosts: ['b.example'], oauth: { ...oauth, token_url: url } },
+        B: {
+          placeholder: 'placeholder-b',
+          allowed_hosts: ['b.example'],
+          oauth: { ...oauth, token_url: url },
+        },
       },
     }),
   );
