@@ -26,9 +26,10 @@ import { waitFor } from '../support/wait.ts';
 
 const skip = process.getuid?.() === 0 ? 'only an ordinary user has boxes' : false;
 const theirs = join(root, '.cache/bench/srt-0.0.83/node_modules/@anthropic-ai/sandbox-runtime/dist/cli.js');
-const withoutTheirs = existsSync(theirs)
+// It looks for both before it does anything.
+const withoutTheirs = [theirs, '/usr/bin/rg', '/usr/bin/socat'].every((path) => existsSync(path))
   ? false
-  : 'the benchmark has not fetched @anthropic-ai/sandbox-runtime';
+  : 'the benchmark has not fetched @anthropic-ai/sandbox-runtime and what it needs';
 
 interface Parts {
   readonly network?: object;
