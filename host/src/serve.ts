@@ -7,7 +7,7 @@
  */
 import { accessSync, constants, existsSync, lstatSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { daemonCommand } from '@squash/base/daemon-command';
+import { daemonCommand, type EnterCommand } from '@squash/base/daemon-command';
 import { AppError } from '@squash/contract/errors';
 import { pinnedEnvironment } from './config/config.ts';
 import { loadConfig, pinnedSettings } from './config/load.ts';
@@ -153,19 +153,31 @@ function isReadable(path: string): boolean {
   }
 }
 
-function serve(): void {
-  const config = loadConfig(process.env, process.cwd());
+/**
+ * What a call with this environment becomes, whose state directories are made: the keeper's program, words and environment.
+ * `cwd`, absolute, may hold a `.env`. @throws config_invalid
+ */
+export function serveCommand(
+  environment: NodeJS.ProcessEnv,
+  cwd: string,
+): EnterCommand & { readonly env: Readonly<Record<string, string>> } {
+  const config = loadConfig(environment, cwd);
   makeStateDirectories(config);
   const { program, words, env: own } = daemonCommand(config);
   const env: Record<string, string> = {
-    ...pinnedSettings(process.env, process.cwd()),
+    ...pinnedSettings(environment, cwd),
     ...pinnedEnvironment(config),
     ...own,
   };
-  for (const [name, value] of Object.entries(process.env)) {
+  for (const [name, value] of Object.entries(environment)) {
     if (value !== undefined && env[name] === undefined) env[name] = value;
   }
-  process.execve?.(program, [...words], env);
+  return { program, words, env };
+}
+
+function serve(): void {
+  const { program, words, env } = serveCommand(process.env, process.cwd());
+  process.execve?.(program, [...words], { ...env });
   throw new AppError('internal', `this Node can not become "${program}": Node 24 can`);
 }
 

@@ -35,7 +35,7 @@ interface Killing {
 
 /** How each is known among the processes that name the data directory, or descend from one that does. */
 const victims = {
-  'command line': ({ command }) => command.includes('cli/bin/squash.mjs box'),
+  'command line': ({ command }) => command.includes('cli/bin/squash.cjs box'),
   daemon: ({ command }) => command.includes('host/src/main.ts'),
   keeper: ({ command }) => command.startsWith('squash-launch keeper'),
   egress: ({ command }) => command.includes('egress/src/main.ts'),

@@ -23,8 +23,8 @@ export interface CliOptions {
   readonly cwd?: string;
 }
 
-/** The program and its first word: Node itself, so that a test's signals reach the CLI and no shell. From the sources. */
-export const cliCommand = [process.execPath, join(repository, 'cli/bin/squash.mjs')] as const;
+/** The program and its first word: Node itself, so that a test's signals reach the CLI and no shell. */
+export const cliCommand = [process.execPath, join(repository, 'cli/bin/squash.cjs')] as const;
 
 export function cliEnvironment(daemon: TestDaemon | undefined): Record<string, string> {
   return {

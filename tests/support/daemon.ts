@@ -1,6 +1,7 @@
 /**
  * A real daemon for tests, on a data directory and a port of its own. Started as what `squash serve` becomes: the
- * words before it only look whether programs must be compiled, which tests that run side by side must not do.
+ * words before it only look whether programs must be compiled, which tests that run side by side must not do. What the
+ * daemon's first stage would find out is found out here where that is the same: a Node less for each of some thousand starts.
  *
  * `kill()` is SIGKILL to the daemon alone: launcher and sandboxes live on, as in a crash. Disposing stops the
  * daemon, ends its launcher with everything in it, and removes the directory; it throws where anything is left.
@@ -10,13 +11,15 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { chown, copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
-import { createServer } from 'node:net';
+import { createRequire } from 'node:module';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { text as readText } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { enterCommand } from '../../base/src/daemon-command.ts';
+import { serveCommand } from '../../host/src/serve.ts';
 import { isOnVms } from './backend.ts';
 import { baseLayer, repository } from './base-layer.ts';
 import { vmModule } from './clients-layer.ts';
@@ -48,6 +51,17 @@ export interface DaemonOptions {
 export function serveWords(project = repository): readonly string[] {
   const loader = join(project, 'base/bin/built.cjs');
   return [...(existsSync(loader) ? [loader] : []), join(project, 'host/src/serve.ts')];
+}
+
+const built = createRequire(import.meta.url)('../../base/bin/built.cjs') as {
+  readonly startsFresh: (source: string) => boolean;
+};
+
+let isFresh: boolean | undefined;
+
+/** Looked at once: nobody edits what is being tested. */
+function isBuilt(): boolean {
+  return (isFresh ??= built.startsFresh('host/src/serve.ts'));
 }
 
 export interface Answer {
@@ -145,23 +159,20 @@ export class TestDaemon implements AsyncDisposable {
   /** Starts it and does not wait: it may die at a fault point first. */
   async launch(env: Readonly<Record<string, string>> = {}): Promise<void> {
     if (this.#child !== undefined) throw new Error('the daemon runs already');
-    const words = [process.execPath, ...serveWords(this.#project)];
-    if (this.#beside !== undefined)
-      words.unshift('nsenter', `--target=${this.#beside}`, '--net', '--mount', '--');
-    const [program = '', ...rest] = words;
-    const child = spawn(program, rest, {
+    const command = this.#command({
+      PATH: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin',
+      HOME: process.env['HOME'] ?? '/root',
+      SQUASH_DATA: this.dataDir,
+      SQUASH_PORT: String(this.port),
+      SQUASH_LOG_FORMAT: 'json',
+      ...(isOnVms ? { SQUASH_BACKEND: 'vm' } : {}),
+      ...this.#env,
+      ...env,
+    });
+    const child = spawn(command.program, command.words.slice(1), {
       // Away from any `.env` of the developer.
       cwd: this.dataDir,
-      env: {
-        PATH: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin',
-        HOME: process.env['HOME'] ?? '/root',
-        SQUASH_DATA: this.dataDir,
-        SQUASH_PORT: String(this.port),
-        SQUASH_LOG_FORMAT: 'json',
-        ...(isOnVms ? { SQUASH_BACKEND: 'vm' } : {}),
-        ...this.#env,
-        ...env,
-      },
+      env: command.env,
       stdio: ['ignore', 'pipe', 'pipe'],
       ...this.#user,
     });
@@ -177,6 +188,22 @@ export class TestDaemon implements AsyncDisposable {
     await once(child, 'spawn');
   }
 
+  /** The daemon's keeper, or the first stage where that runs elsewhere, must build, or refuses: it says so itself. */
+  #command(env: Readonly<Record<string, string>>): ReturnType<typeof serveCommand> {
+    const isHere = this.#project === repository && this.#beside === undefined && this.#user.uid === undefined;
+    if (isHere && isBuilt()) {
+      try {
+        return serveCommand(env, this.dataDir);
+      } catch {
+        // Told by the first stage.
+      }
+    }
+    const words = [process.execPath, ...serveWords(this.#project)];
+    if (this.#beside !== undefined)
+      words.unshift('nsenter', `--target=${this.#beside}`, '--net', '--mount', '--');
+    return { program: words[0] ?? '', words, env };
+  }
+
   /** Resolves when the daemon answers. @throws with its output when it ends instead */
   async healthy(): Promise<void> {
     const child = this.#child;
@@ -184,6 +211,8 @@ export class TestDaemon implements AsyncDisposable {
       'the daemon to answer',
       async () => {
         if (this.#child !== child) throw new Error(`the daemon ended: ${this.#output.slice(-4_000)}`);
+        // A request that finds nobody costs ten times as much.
+        if (this.#beside === undefined && !(await this.#listens())) return false;
         try {
           return (await this.request('GET', '/cgi-bin/health')).status === 200;
         } catch {
@@ -193,6 +222,18 @@ export class TestDaemon implements AsyncDisposable {
       },
       60_000,
     );
+  }
+
+  async #listens(): Promise<boolean> {
+    const connection = connect(this.port, this.#env['SQUASH_HOST'] ?? '127.0.0.1');
+    try {
+      await once(connection, 'connect');
+      return true;
+    } catch {
+      return false;
+    } finally {
+      connection.destroy();
+    }
   }
 
   /** One request over TCP; a body is sent as JSON. @throws when the daemon dies before it answered */

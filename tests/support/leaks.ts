@@ -33,12 +33,15 @@ export function startTicksOf(pid: number): number | undefined {
   return ticks === undefined ? undefined : Number(ticks);
 }
 
-/** Every process of the machine. */
+/** As the kernel marks its own: they have no words and no environment, and are most of a quiet machine's. */
+const kernelThread = 0x20_00_00;
+
+/** Every process of the machine but the kernel's own. */
 export function processes(): readonly ProcessEntry[] {
   return readdirSync('/proc').flatMap((name) => {
     if (!/^\d+$/.test(name)) return [];
     const fields = statOf(name);
-    if (fields === undefined) return [];
+    if (fields === undefined || (Number(fields[6]) & kernelThread) !== 0) return [];
     try {
       const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
       return [{ pid: Number(name), parent: Number(fields[1]), command }];

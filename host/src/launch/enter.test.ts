@@ -8,6 +8,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import { buildSync } from 'esbuild';
 import { baseLayer, repository } from '../../../tests/support/base-layer.ts';
 import { removeDataDirectory } from '../../../tests/support/data-directory.ts';
 import {
@@ -27,9 +28,18 @@ const program = join(repository, 'native/build', architecture, 'squash-launch');
 /** As `statfs` names it. */
 const ext4 = 0xef53;
 
+/** One file of JavaScript: from its sources each of the many scripts would strip their types for a second. */
+const launchClient = buildSync({
+  entryPoints: [join(repository, 'host/src/launch/launch-client.ts')],
+  bundle: true,
+  write: false,
+  platform: 'node',
+  format: 'esm',
+}).outputFiles[0]?.text;
+
 /** What every script inside begins with. */
-const prelude = `
-  import { LaunchClient } from '${repository}/host/src/launch/launch-client.ts';
+const prelude = (dataDir: string): string => `
+  import { LaunchClient } from '${dataDir}/launch-client.mjs';
   const client = new LaunchClient(process.env.RUN_DIR);
   const start = async (name) => {
     const upper = { path: 'sandboxes/' + name + '/uppers/1', kind: 'directory', bytesMax: 1e8, inodesMax: 1e4 };
@@ -58,6 +68,7 @@ class Scene implements AsyncDisposable {
     const layer = join(scene.dataDir, 'modules/base.squashfs');
     await copyFile(await baseLayer(), layer);
     await chmod(layer, 0o644);
+    await writeFile(join(scene.dataDir, 'launch-client.mjs'), launchClient ?? '', { mode: 0o644 });
     return scene;
   }
 
@@ -70,7 +81,7 @@ class Scene implements AsyncDisposable {
 
   words(script: string, app = this.#app, runDir = join(this.dataDir, 'run')): string[] {
     const directories = ['--data', this.dataDir, '--run', runDir, '--app', app];
-    const node = [process.execPath, '--input-type=module-typescript', '-e', prelude + script];
+    const node = [process.execPath, '--input-type=module', '-e', prelude(this.dataDir) + script];
     return [program, 'enter', ...directories, '--', ...node];
   }
 
