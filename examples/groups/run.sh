@@ -6,11 +6,24 @@ here=$(dirname "$(readlink -f "$0")")
 
 say() { printf '\n== %s\n' "$1"; }
 
+# wait_for WHAT COMMAND...: two minutes at most.
+wait_for() {
+  local what=$1 left=240
+  shift
+  until "$@"; do
+    if ((left-- == 0)); then
+      echo "run.sh: waited two minutes in vain: $what" >&2
+      return 1
+    fi
+    sleep 0.5
+  done
+}
+
 rested() { ! squash group ls | grep '^example-' | awk '$3 + $4 > 0' | grep -q .; }
 
 clean() {
   squash schedule rm example-family news 2>/dev/null || true
-  until rested; do sleep 0.5; done
+  wait_for 'the groups to rest' rested || true
   for name in example-family example-friends; do
     squash chat rm "$name" 2>/dev/null || true
     # Its last sandbox may be on its way out.
@@ -35,17 +48,19 @@ squash chat message example-friends '@agent tell the others' --sender bob
 
 say 'alice has her agent tell the others: that waits for a person'
 squash chat message example-family 'tell the others' --sender alice
-until squash group held --group example-family | grep -q tell-; do sleep 0.5; done
+asked() { squash group held --group example-family | grep -q tell-; }
+wait_for 'the question' asked
 squash group held --group example-family
 number=$(squash group held --group example-family | awk '/tell-/ { print $1 }')
 squash group decide "$number" allow --reason 'they are hungry'
 
 say 'a task that comes by itself'
 squash schedule create example-family news 'what is new?' --every 2
-until squash chat read example-family | grep -q 'the news of today'; do sleep 0.5; done
+told() { squash chat read example-family | grep -q 'the news of today'; }
+wait_for 'the news' told
 squash schedule runs example-family news
 
 say 'what was said'
-until rested; do sleep 0.5; done
+wait_for 'the groups to rest' rested
 squash chat read example-family
 squash chat read example-friends

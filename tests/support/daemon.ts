@@ -24,7 +24,15 @@ import { isOnVms } from './backend.ts';
 import { baseLayer, repository } from './base-layer.ts';
 import { vmModule } from './clients-layer.ts';
 import { removeDataDirectory } from './data-directory.ts';
-import { cgroupName, expectNoLeaks, type ProcessEntry, processes, processesOf, signalAll } from './leaks.ts';
+import {
+  cgroupName,
+  childrenOf,
+  expectNoLeaks,
+  type ProcessEntry,
+  processes,
+  processesOf,
+  signalAll,
+} from './leaks.ts';
 import { ownedPrefix } from './owned-directory.ts';
 import { waitFor } from './wait.ts';
 
@@ -399,7 +407,7 @@ async function endAll(dataDir: string): Promise<void> {
 
 /** The process that `squash-launch keep` has as its child; itself before it has one, or where a release knows no keeper. */
 function keptBy(keeper: number): number {
-  const children = processes().filter(({ parent }) => parent === keeper);
+  const children = childrenOf(keeper);
   const daemon = children.find(({ command }) => command.includes('host/src/main.ts'));
   return (daemon ?? children.find(({ command }) => command.includes('squash-launch keeper')))?.pid ?? keeper;
 }

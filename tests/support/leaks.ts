@@ -38,18 +38,31 @@ const kernelThread = 0x20_00_00;
 
 /** Every process of the machine but the kernel's own. */
 export function processes(): readonly ProcessEntry[] {
-  return readdirSync('/proc').flatMap((name) => {
-    if (!/^\d+$/.test(name)) return [];
-    const fields = statOf(name);
-    if (fields === undefined || (Number(fields[6]) & kernelThread) !== 0) return [];
-    try {
-      const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
-      return [{ pid: Number(name), parent: Number(fields[1]), command }];
-    } catch {
-      // It ended while we looked.
-      return [];
-    }
-  });
+  return readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? entryOf(name) : []));
+}
+
+/** Of a process with one thread: asked again and again where all of the machine's would be looked through. */
+export function childrenOf(pid: number): readonly ProcessEntry[] {
+  try {
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
+    return children === '' ? [] : children.split(' ').flatMap(entryOf);
+  } catch {
+    // It ended, or this kernel has no such list.
+    return processes().filter(({ parent }) => parent === pid);
+  }
+}
+
+/** None where it ended, or is a part of the kernel. */
+function entryOf(pid: string): readonly ProcessEntry[] {
+  const fields = statOf(pid);
+  if (fields === undefined || (Number(fields[6]) & kernelThread) !== 0) return [];
+  try {
+    const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
+    return [{ pid: Number(pid), parent: Number(fields[1]), command }];
+  } catch {
+    // It ended while we looked.
+    return [];
+  }
 }
 
 /** Processes that name the directory in words or environment, and all below them; without this test's own. */
