@@ -140,6 +140,29 @@ export function checkAttacks(
   return { rows: rows.length, findings };
 }
 
+/**
+ * Each row ends with the tests that show it, `[name](file) “title”, “title”`: the file holds the titles. One without a title is meant as a whole.
+ */
+export function checkShown(
+  document: string,
+  readTest: (link: string) => string | undefined,
+): { readonly rows: number; readonly findings: Findings } {
+  const findings: string[] = [];
+  const rows = document.split('\n').filter((line) => line.startsWith('| ') && !line.endsWith(' shown by |'));
+  for (const line of rows) {
+    const [, rule = '', , shown = ''] = line.split('|').map((cell) => cell.trim());
+    const tests = [...shown.matchAll(/\]\(([^)]+\.test\.ts)\)((?: ?“[^”]+”,?)*)/g)];
+    if (tests.length === 0) findings.push(`"${rule}": names no test`);
+    for (const [, link = '', titles = ''] of tests) {
+      const text = readTest(link);
+      if (text === undefined) findings.push(`"${rule}": there is no ${link}`);
+      for (const [, title = ''] of titles.matchAll(/“([^”]+)”/g))
+        if (text?.includes(title) !== true) findings.push(`"${rule}": ${link} has no "${title}"`);
+    }
+  }
+  return { rows: rows.length, findings };
+}
+
 /** Every attempt stands in the table of attempts once, and every row that makes a claim names attempts that exist. */
 export function checkAttempts(document: string, ids: readonly string[]): Findings {
   const section = document.split('\n## Attempts\n')[1]?.split('\n## ')[0] ?? '';

@@ -23,6 +23,7 @@ import {
   checkLinks,
   checkPaths,
   checkPromises,
+  checkShown,
   checkTitles,
   checkWords,
 } from './documents.ts';
@@ -320,6 +321,20 @@ test('every attack of docs/network.md names a test that exists', () => {
   assert.equal(checkAttacks(broken, () => "test('other', () => {})").findings.length, 1);
   assert.equal(checkAttacks(broken, () => "// 't' is gone").findings.length, 1);
   assert.equal(checkAttacks(broken, () => "test('t', () => {})").findings.length, 0);
+});
+
+test('every rule of docs/groups-rules.md names tests that exist', () => {
+  const readTest = (link: string): string | undefined => {
+    const file = path.join(root, 'docs', link);
+    return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
+  };
+  const { rows, findings } = checkShown(read('docs/groups-rules.md'), readTest);
+  assert.ok(rows >= 50, 'the tables were not found');
+  assert.deepEqual(findings, []);
+  const broken =
+    '| rule | here | shown by |\n|---|---|---|\n| a | b | [c](x.test.ts) “done”, “gone” |\n| f | g | h |\n';
+  assert.equal(checkShown(broken, () => "test('done')").findings.length, 2);
+  assert.equal(checkShown(broken, () => undefined).findings.length, 4);
 });
 
 test('the table of attempts and the attempts are the same', () => {
