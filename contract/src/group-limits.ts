@@ -23,6 +23,10 @@ export const groupLimits = {
   promptBytesMax: 262_144,
   /** Runs at once, over all groups: a sandbox each. */
   runsMax: 8,
+  /** Of tiers. A run that waits gains one … */
+  priorityMax: 9,
+  /** … in so long, without a bound: the lowest waits that much longer for each, and not for ever. */
+  priorityMs: 60_000,
   /** A run that failed before it said or did anything is tried again, so often … */
   attemptsMax: 3,
   /** … and after so long, twice as long each time. */

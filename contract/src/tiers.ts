@@ -67,6 +67,12 @@ export const tierBodySchema = z.strictObject({
     .max(groupLimits.runsMax)
     .default(groupLimits.runsMax)
     .describe('runs at once, of all its groups'),
+  priority: z
+    .int()
+    .min(0)
+    .max(groupLimits.priorityMax)
+    .default(0)
+    .describe('whose runs begin first where several wait; a run that waits counts one more each minute'),
   timeout_s: timeoutSchema
     .default(groupLimits.timeoutS.default)
     .describe('a run of a group that says nothing else is ended when it takes longer'),

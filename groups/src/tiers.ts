@@ -25,6 +25,7 @@ export const builtInTiers: readonly Tier[] = [
     secrets: 'all',
     mounts: 'rw',
     runs_max: groupLimits.runsMax,
+    priority: 2,
     ...times,
   },
   {
@@ -41,6 +42,7 @@ export const builtInTiers: readonly Tier[] = [
     secrets: 'all',
     mounts: 'ro',
     runs_max: groupLimits.runsMax,
+    priority: 1,
     ...times,
   },
   {
@@ -57,6 +59,7 @@ export const builtInTiers: readonly Tier[] = [
     secrets: [],
     mounts: 'ro',
     runs_max: groupLimits.runsMax / 2,
+    priority: 0,
     ...times,
   },
 ];

@@ -914,6 +914,8 @@ class TierSetOptions(_TierSetOptions, total=False):
     """how its groups may have directories of the host, of those that are listed"""
     runs_max: int
     """runs at once, of all its groups"""
+    priority: int
+    """whose runs begin first where several wait; a run that waits counts one more each minute"""
     timeout_s: int
     """a run of a group that says nothing else is ended when it takes longer"""
     idle_timeout_s: int

@@ -2030,6 +2030,8 @@ class Tier(Record):
     """how its groups may have directories of the host, of those that are listed"""
     runs_max: int
     """runs at once, of all its groups"""
+    priority: int
+    """whose runs begin first where several wait; a run that waits counts one more each minute"""
     timeout_s: int
     """a run of a group that says nothing else is ended when it takes longer"""
     idle_timeout_s: int
@@ -2048,6 +2050,7 @@ class Tier(Record):
         "secrets": r.either(r.anything, r.array(r.text)),
         "mounts": r.text,
         "runs_max": r.integer,
+        "priority": r.integer,
         "timeout_s": r.integer,
         "idle_timeout_s": r.integer,
         "name": r.text,

@@ -1745,6 +1745,8 @@ export interface Tier {
   readonly mounts: "none" | "ro" | "rw";
   /** runs at once, of all its groups. Default: 8 */
   readonly runs_max: number;
+  /** whose runs begin first where several wait; a run that waits counts one more each minute. Default: 0 */
+  readonly priority: number;
   /** a run of a group that says nothing else is ended when it takes longer. Default: 1800 */
   readonly timeout_s: number;
   /** … and when neither output nor an action came for so long. Default: 900 */
@@ -1788,6 +1790,8 @@ export interface TierChange {
   readonly mounts?: "none" | "ro" | "rw";
   /** runs at once, of all its groups. Default: 8 */
   readonly runs_max?: number;
+  /** whose runs begin first where several wait; a run that waits counts one more each minute. Default: 0 */
+  readonly priority?: number;
   /** a run of a group that says nothing else is ended when it takes longer. Default: 1800 */
   readonly timeout_s?: number;
   /** … and when neither output nor an action came for so long. Default: 900 */
