@@ -1,8 +1,7 @@
 /** A sandbox's network as its programs see it: what policy allows is there, what it refuses is not, whoever dies meanwhile. */
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer as createWebServer } from 'node:http';
 import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -12,6 +11,7 @@ import { after, before, test } from 'node:test';
 import type { SandboxUsage } from '@squash/contract/usage';
 import { packModule } from '../support/base-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { glibcProgram } from '../support/glibc-program.ts';
 import { processesOf } from '../support/leaks.ts';
 import { addressRecord, NameServer } from '../support/name-server.ts';
 import { waitFor } from '../support/wait.ts';
@@ -63,13 +63,6 @@ function portOf(server: Server): number {
   const address = server.address();
   assert.ok(address !== null && typeof address === 'object');
   return address.port;
-}
-
-/** A program of this host with the libraries it is linked to, by paths in a sandbox. */
-function glibcProgram(path: string): Record<string, Uint8Array> {
-  const linked = execFileSync('ldd', [path], { encoding: 'utf8' });
-  const libraries = [...linked.matchAll(/(\/\S+\.so\S*)/g)].map(([, library = '']) => library);
-  return Object.fromEntries([path, ...libraries].map((one) => [one.slice(1), readFileSync(one)]));
 }
 
 async function create(id: string, allowNet: readonly string[] | undefined): Promise<void> {
