@@ -9,6 +9,7 @@ import { createServer as createWebServer } from 'node:http';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text as readText } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import type { Group } from '@squash/contract/groups';
 import { packModule } from '../support/base-layer.ts';
@@ -25,7 +26,7 @@ const layers = ['000-base-test', '100-glibc'];
 interface Attacked {
   /** What the attack printed. */
   readonly out: string;
-  /** What came in at the servers, each request as host, path and authorization, each line of the other protocol, and names that were asked for. */
+  /** What came in at the servers, each request as host, path, authorization, cookie and body, each line of the other protocol, and names that were asked for. */
   readonly came: string;
   readonly groups: readonly Group[];
 }
@@ -48,6 +49,7 @@ const tools = `web() {
 `;
 const get = (host: string, path: string, { header = 'X-Plain: 1', named = '' } = {}): string =>
   `web ${host} /A/${path} '${header}' '${named}'`;
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
 const keyed = `Authorization: Bearer ${placeholder}`;
 const came =
   (text: string) =>
@@ -116,7 +118,7 @@ const attacks: readonly Attack[] = [
   {
     name: 'has the key put into an address',
     script: get('api.example.com', `address?key=${placeholder}`),
-    succeeded: came(`key=${value}`),
+    succeeded: came(`/A/address?key=${value}`),
     wide: 'is held',
   },
   {
@@ -129,6 +131,31 @@ const attacks: readonly Attack[] = [
     name: 'has the key sent to another host under its own host’s name',
     script: get('other.example.com', 'posing', { header: keyed, named: 'api.example.com:WEB' }),
     succeeded: came(`/A/posing Bearer ${value}`),
+    wide: 'is held',
+  },
+  {
+    name: 'uses another’s key in a cookie',
+    script: get('api.example.com', 'cookie', { header: `Cookie: key=${placeholder}` }),
+    succeeded: came(`/A/cookie undefined key=${value}`),
+    wide: 'succeeds',
+  },
+  {
+    name: 'uses another’s key as a password',
+    script: get('api.example.com', 'basic', { header: `Authorization: Basic ${base64(`u:${placeholder}`)}` }),
+    succeeded: came(`/A/basic Basic ${base64(`u:${value}`)}`),
+    wide: 'succeeds',
+  },
+  {
+    name: 'has the key put into a body',
+    script: `(printf 'POST /A/body HTTP/1.1\\r\\nHost: api.example.com:WEB\\r\\nContent-Length: ${placeholder.length}\\r\\nConnection: close\\r\\n\\r\\n%s' ${placeholder}; sleep 1) | nc -w 3 api.example.com WEB`,
+    succeeded: came(`/A/body undefined undefined ${value}`),
+    wide: 'is held',
+  },
+  {
+    name: 'has the key sent to another port of its host',
+    script: `(printf 'GET /A/port HTTP/1.1\\r\\nHost: api.example.com:LINES\\r\\n${keyed}\\r\\n\\r\\n'; sleep 1) | nc -w 3 api.example.com LINES`,
+    succeeded: ({ came: all }) =>
+      all.split('line ').some((text) => text.includes('/A/port') && text.includes(value)),
     wide: 'is held',
   },
   {
@@ -194,8 +221,11 @@ describe('an untrusted group that attacks the network and keys', () => {
     for (const host of ['api', 'other']) names.zone.set(`${host}.example.com`, [addressRecord('127.0.0.1')]);
     web = await listen(
       createWebServer((asked, answer) => {
-        seen.push(`${asked.headers.host} ${asked.url} ${asked.headers.authorization}`);
-        answer.end(`you said ${asked.headers.authorization}\n`);
+        const { host, authorization, cookie } = asked.headers;
+        void readText(asked).then((body) => {
+          seen.push(`${host} ${asked.url} ${authorization} ${cookie} ${body}`);
+          answer.end(`you said ${authorization}\n`);
+        });
       }),
     );
     lines = await listen(
