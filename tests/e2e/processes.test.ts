@@ -360,9 +360,11 @@ test('a start with a key runs once', async () => {
 });
 
 test('200 processes run at once in one sandbox, and each one’s output is its own', async () => {
+  // They wait for a line each: two hundred that look again each second would use up what PID 1 needs to start the rest.
+  await api.post(`${box}/exec`, { shell: 'mkfifo /all' });
   const started = await Promise.all(
     Array.from({ length: 200 }, (_, i) =>
-      start({ shell: `echo begun ${i}; while ! [ -e /all ]; do sleep 1; done; echo ended ${i}` }),
+      start({ shell: `echo begun ${i}; read line </all; echo ended ${i}` }),
     ),
   );
   await waitFor(
@@ -373,11 +375,13 @@ test('200 processes run at once in one sandbox, and each one’s output is its o
     },
     60_000,
   );
-  await api.post(`${box}/exec`, { shell: 'touch /all' });
+  // Its end stays open for who comes late.
+  const { process: writer } = await start({ shell: '{ yes | head -n 200; sleep 60; } >/all' });
   for (const [i, { process }] of started.entries()) {
     const got = await gather((from) =>
       follow(daemon, at(process, '/output'), { format: 'ndjson', after: from }),
     );
     assert.equal(got.stdout.toString(), `begun ${i}\nended ${i}\n`);
   }
+  await api.post(at(writer, '/signal'), { signal: 'KILL' });
 });
