@@ -355,12 +355,15 @@ test('a removal does not wait for the snapshot that is being packed', async () =
 /** Stops the first process of this daemon's sandboxes and tools that is running the program; its id. */
 async function stopTool(daemon: TestDaemon, program: string): Promise<number> {
   return await waitFor(`${program} to begin`, () => {
-    const tool = processesOf(daemon.dataDir).find(({ command }) => command.split(' ')[0]?.endsWith(program));
+    const tool = processesOf(daemon.dataDir).find(
+      // The launcher asks once what the host's tools can do: whoever stops that one stops the launcher.
+      ({ command }) => command.split(' ')[0]?.endsWith(program) === true && !command.endsWith(' -help'),
+    );
     if (tool === undefined) return undefined;
     try {
       process.kill(tool.pid, 'SIGSTOP');
     } catch {
-      // It was a short one, such as looks at a head: the next one is met.
+      // It has ended meanwhile.
       return undefined;
     }
     return tool.pid;
