@@ -43,6 +43,11 @@ test('a run that waits gains on those of other tiers, and comes', () => {
   assert.deepEqual(next(waiting('low-1@4', 'high-1'), full), [2]);
 });
 
+test('a clock that was put back has no run wait behind those that come after it', () => {
+  assert.deepEqual(next(waiting('low-1@-90', 'low-2'), full), [1]);
+  assert.deepEqual(next(waiting('high-1@-90', 'low-2@4'), full), [1]);
+});
+
 test('a group’s own runs keep their order, whatever waits or is to be tried again', () => {
   assert.deepEqual(next(waiting('high-1', 'high-1', 'low-1')), [1, 3]);
   const [first, ...others] = waiting('high-1', 'high-1', 'low-1');

@@ -6,17 +6,17 @@
  * lot keeps others waiting longer than its runs take, and none of a high tier for ever.
  */
 import { groupLimits } from '@squash/contract/group-limits';
+import type { Tier as WholeTier } from '@squash/contract/tiers';
 import type { RunRow } from './rows.ts';
 
 type Waiting = Pick<RunRow, 'run' | 'group' | 'state' | 'createdMs' | 'notBeforeMs' | 'sandbox'>;
 
+type Tier = Pick<WholeTier, 'name' | 'runs_max' | 'priority'>;
+
 export interface QueueBounds {
   readonly nowMs: number;
-  readonly tierOf: (group: string) => {
-    readonly name: string;
-    readonly runs_max: number;
-    readonly priority: number;
-  };
+  /** Reads the store: asked once for each group. */
+  readonly tierOf: (group: string) => Tier;
 }
 
 export interface Turn {
@@ -32,23 +32,26 @@ export function nextTurn(open: readonly Waiting[], { nowMs, tierOf }: QueueBound
   const groups = new Set(busy.map(({ group }) => group));
   const perTier = new Map<string, number>();
   for (const { group } of busy) count(perTier, tierOf(group).name);
-  const ready: Waiting[] = [];
+  const ready: { readonly run: number; readonly tier: Tier; readonly rank: number }[] = [];
   let againMs: number | null = null;
-  for (const waiting of open) {
-    const { group, state, notBeforeMs } = waiting;
+  for (const { run, group, state, createdMs, notBeforeMs } of open) {
     if (state !== 'queued' || groups.has(group)) continue;
     groups.add(group);
-    if (notBeforeMs > nowMs) againMs = Math.min(againMs ?? notBeforeMs, notBeforeMs);
-    else ready.push(waiting);
+    if (notBeforeMs > nowMs) {
+      againMs = Math.min(againMs ?? notBeforeMs, notBeforeMs);
+      continue;
+    }
+    const tier = tierOf(group);
+    // By a clock that has been put back it has not waited yet.
+    const waitedMs = Math.max(0, nowMs - createdMs);
+    ready.push({ run, tier, rank: tier.priority + Math.floor(waitedMs / groupLimits.priorityMs) });
   }
-  const rank = ({ group, createdMs }: Waiting): number =>
-    tierOf(group).priority + Math.floor((nowMs - createdMs) / groupLimits.priorityMs);
   const begin: number[] = [];
   // Those of one rank stay as they are: oldest first.
-  for (const { run, group } of ready.toSorted((one, other) => rank(other) - rank(one))) {
-    const { name, runs_max: most } = tierOf(group);
-    if (busy.length + begin.length >= groupLimits.runsMax || (perTier.get(name) ?? 0) >= most) continue;
-    count(perTier, name);
+  for (const { run, tier } of ready.toSorted((one, other) => other.rank - one.rank)) {
+    if (busy.length + begin.length >= groupLimits.runsMax) break;
+    if ((perTier.get(tier.name) ?? 0) >= tier.runs_max) continue;
+    count(perTier, tier.name);
     begin.push(run);
   }
   return { begin, againMs };

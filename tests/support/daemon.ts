@@ -201,7 +201,10 @@ export class TestDaemon implements AsyncDisposable {
     const isHere = this.#project === repository && this.#beside === undefined && this.#user.uid === undefined;
     if (isHere && isBuilt()) {
       try {
-        return serveCommand(env, this.dataDir);
+        const { words, env: whole } = serveCommand(env, this.dataDir);
+        // What Node ignores goes on to the launcher and all it starts.
+        const asNode = ['/bin/sh', '-c', 'trap "" PIPE XFSZ; exec "$@"', 'sh'];
+        return { program: '/bin/sh', words: [...asNode, ...words], env: whole };
       } catch {
         // Told by the first stage.
       }

@@ -100,11 +100,6 @@ class Copy implements Disposable {
     utimesSync(file, 1_000_000_000, 1_000_000_000);
   }
 
-  /** As if the CLI had been built here: its file names sources by their paths in the project, and these have their times. */
-  takeBuilt(from: Copy): void {
-    spawnSync('cp', ['-a', '--parents', '.cache/built', this.directory], { cwd: from.directory });
-  }
-
   [Symbol.dispose](): void {
     rmSync(this.directory, { recursive: true, force: true });
   }
@@ -116,9 +111,10 @@ const firstBuilt = new Copy();
 firstBuilt.run(version);
 after(() => firstBuilt[Symbol.dispose]());
 
+/** As if the CLI had been built there: its file names sources by their paths in the project, and these have their times. */
 function builtCopy(): Copy {
   const copy = new Copy();
-  copy.takeBuilt(firstBuilt);
+  spawnSync('cp', ['-a', '--parents', '.cache/built', copy.directory], { cwd: firstBuilt.directory });
   return copy;
 }
 

@@ -104,8 +104,7 @@ export function together(parts: readonly Suite[]): Suite {
   return {
     name: 'files',
     patterns: parts.flatMap(({ patterns }) => patterns),
-    // Most of a mixture waits for a part of its time, whatever a few of its files do.
-    filesAtOnce: Math.max(...parts.map(({ filesAtOnce }) => filesAtOnce)),
+    filesAtOnce: Math.min(...parts.map(({ filesAtOnce }) => filesAtOnce)),
     first: either(parts.map(({ first }) => first)),
     alone: either(parts.map(({ alone }) => alone)),
     fileMsMax: Math.max(...parts.map(({ fileMsMax }) => fileMsMax)),

@@ -301,9 +301,11 @@ test('commands and options that documents name are there', () => {
   assert.equal(checkCommands([bad], known).length, 2);
 });
 
+function readTest(name: string): string | undefined {
+  return existsSync(path.join(root, name)) ? readFileSync(path.join(root, name), 'utf8') : undefined;
+}
+
 test('every promise of SPECIFICATION.md names a test that exists', () => {
-  const readTest = (name: string): string | undefined =>
-    existsSync(path.join(root, name)) ? readFileSync(path.join(root, name), 'utf8') : undefined;
   assert.deepEqual(checkPromises(read('SPECIFICATION.md'), readTest), []);
   assert.equal(checkPromises('| P-1 | it holds | `gone.test.ts` |', () => undefined).length, 1);
   const row = '| P-1 | it holds | `x.test.ts` |';
@@ -311,8 +313,6 @@ test('every promise of SPECIFICATION.md names a test that exists', () => {
 });
 
 test('every attack of docs/network.md names a test that exists', () => {
-  const readTest = (name: string): string | undefined =>
-    existsSync(path.join(root, name)) ? readFileSync(path.join(root, name), 'utf8') : undefined;
   const { rows, findings } = checkAttacks(read('docs/network.md'), readTest);
   assert.ok(rows >= 20, 'the table of attacks was not found');
   assert.deepEqual(findings, []);
@@ -324,11 +324,9 @@ test('every attack of docs/network.md names a test that exists', () => {
 });
 
 test('every rule of docs/groups-rules.md names tests that exist', () => {
-  const readTest = (link: string): string | undefined => {
-    const file = path.join(root, 'docs', link);
-    return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
-  };
-  const { rows, findings } = checkShown(read('docs/groups-rules.md'), readTest);
+  const { rows, findings } = checkShown(read('docs/groups-rules.md'), (link) =>
+    readTest(path.join('docs', link)),
+  );
   assert.ok(rows >= 50, 'the tables were not found');
   assert.deepEqual(findings, []);
   const broken =
