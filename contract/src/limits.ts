@@ -76,8 +76,6 @@ export const limits = {
   processReadBytes: 131_072,
   /** How long the first bytes of a character wait for the rest of it before they are sent as they are. */
   processCharacterMs: 100,
-  ...contextLimits,
-  ...imageLimits,
   /** A name for a process: it stands in addresses and tables. */
   processTagBytesMax: 128,
   /** Standard input that a process does not read is waited with for so long, then its sender is told. */
@@ -497,4 +495,7 @@ export const limits = {
   approvalReasonCharsMax: 500,
   /** Until the egress process is asked again what waits: a person does not see it. */
   questionsRetryMs: 500,
+  // Behind all others: V8 copies what it knows of an object's properties for each that is named after a spread.
+  ...contextLimits,
+  ...imageLimits,
 } as const;
