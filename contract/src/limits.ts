@@ -1,6 +1,5 @@
 /**
  * Every limit of the daemon in one place, each with the reason for its number.
- *
  * Units stand last in the names. What PID 1 and the launcher hold themselves to is in
  * `contract/src/guest/frames.ts`; what an operator may set is configuration and only has its bounds here.
  */

@@ -5,19 +5,21 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { type Duplex, PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { groupLimits } from '@squash/contract/group-limits';
 import { keptLog } from '../../tests/support/kept-log.ts';
 import { testStore } from '../../tests/support/store.ts';
 import { waitFor } from '../../tests/support/wait.ts';
 import { Acts } from './acts.ts';
 import { Channel } from './channel.ts';
+import { toolNames } from './channel-tools.ts';
 import { Intake } from './intake.ts';
 import { Registry } from './registry.ts';
 import { Schedules } from './schedules.ts';
 import { Views } from './views.ts';
 
 const stack = new AsyncDisposableStack();
-let open: () => Promise<{ readonly socket: Socket; readonly channel: Channel }>;
+let open: () => Promise<{ readonly socket: Socket; readonly channel: Channel; readonly port: number }>;
 
 before(() => {
   const { store } = stack.use(testStore());
@@ -44,7 +46,10 @@ before(() => {
   const schedules = new Schedules(store.schedules, registry);
   const witness = { decided: () => undefined };
   const acts = new Acts({ rows, registry, intake, schedules, nowMs, log: keptLog('warn').log, witness });
-  const actor = { group: 'g', run: 1, depth: 0 };
+  const message = { chat: 'g', text: 'hello', sender: 'ann', depth: 0 };
+  store.transaction(() => intake.putStarting(message, nowMs()));
+  const run = rows.runsOf('g', 1)[0]?.run ?? 0;
+  const actor = { group: 'g', run, depth: 0 };
   open = async () => {
     const views = new Views(rows, registry, schedules);
     const channel = stack.use(
@@ -62,6 +67,7 @@ before(() => {
         return socket();
       },
       channel,
+      port: (server.address() as AddressInfo).port,
     };
   };
 });
@@ -125,3 +131,66 @@ test('a channel has no place for those that come at once beyond its own, and non
   assert.equal(taken.length, groupLimits.connectionsMax);
   assert.ok(taken.every(({ destroyed }) => destroyed));
 });
+
+test('an MCP client finds a tool for each action and each look, and is judged as every request is', async () => {
+  const { port } = await open();
+  await using agent = await clientAt(port);
+  const { tools } = await agent.client.listTools();
+  assert.deepEqual(
+    tools.map(({ name }) => name),
+    [...toolNames],
+  );
+  const schedule = tools.find(({ name }) => name === 'schedule_create')?.inputSchema;
+  assert.deepEqual(schedule?.required, ['name', 'text']);
+  assert.equal((await agent.called('self')).body['chat'], 'g');
+  const once = { text: 'said by a tool', id: 'one' };
+  assert.equal((await agent.called('message_send', once)).body['state'], 'done');
+  assert.equal((await agent.called('message_send', once)).body['state'], 'done');
+  const { items } = (await agent.called('messages')).body as { items: { text: string }[] };
+  assert.deepEqual(
+    items.map(({ text: said }) => said),
+    ['said by a tool'],
+  );
+  assert.equal((await agent.called('action', { id: 'one' })).body['action'], 'message.send');
+  const made = await agent.called('group_create', { name: 'mine', tier: 'main' });
+  assert.ok(made.isError);
+  assert.equal(made.body['state'], 'denied');
+  for (const [name, given] of [
+    ['message_send', {}],
+    ['messages', { chat: '../g' }],
+    ['action', { id: 'two' }],
+    ['constructor', {}],
+  ] as const)
+    assert.ok((await agent.called(name, given)).isError, name);
+});
+
+test('a request for tools that is none is refused, and keeps nothing', async () => {
+  const { port, socket, channel } = await open();
+  const head = `POST /mcp HTTP/1.1\r\nHost: c\r\nContent-Type: application/json\r\n`;
+  const accepts = 'Accept: application/json, text/event-stream\r\n';
+  assert.match(await answered(socket, `${head}${accepts}Content-Length: 1\r\n\r\n{`), /^HTTP\/1\.1 400 /);
+  assert.match(
+    await answered((await open()).socket, 'GET /mcp HTTP/1.1\r\nHost: c\r\n\r\n'),
+    /^HTTP\/1\.1 40[56] /,
+  );
+  const bytes = groupLimits.requestBytesMax + 1;
+  const large = `${head}Content-Length: ${bytes}\r\n\r\n${' '.repeat(bytes)}`;
+  assert.match(await answered(connect(port, '127.0.0.1'), large), /^HTTP\/1\.1 413 /);
+  await waitFor('all places', () => !channel.isFull);
+});
+
+interface Called {
+  readonly isError: boolean;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+async function clientAt(port: number) {
+  const client = new Client({ name: 'agent', version: '1' });
+  await client.connect(new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}/mcp`)));
+  const called = async (name: string, given: Record<string, unknown> = {}): Promise<Called> => {
+    const { content, isError = false } = await client.callTool({ name, arguments: given });
+    const [block] = content as { readonly text: string }[];
+    return { isError, body: JSON.parse(block?.text ?? '') as Called['body'] };
+  };
+  return { client, called, [Symbol.asyncDispose]: () => client.close() };
+}

@@ -17,6 +17,7 @@ import { issueSentence } from '@squash/contract/issue-sentence';
 import { safeParse } from '@squash/contract/safe-parse';
 import type { Actor } from './act-table.ts';
 import type { Acts } from './acts.ts';
+import type { McpAnswer } from './channel-mcp.ts';
 import type { Views } from './views.ts';
 
 export interface ChannelOptions {
@@ -33,6 +34,9 @@ interface Answer {
   readonly status: number;
   readonly body: object;
 }
+
+/** Of the MCP server, as it has it. */
+type Said = Answer | McpAnswer;
 
 /** An agent that begins a request and does not end it. */
 const requestMs = 30_000;
@@ -91,49 +95,71 @@ export class Channel implements Disposable {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { status, body } = await this.#answer(request).catch(refusal);
+    const said = await this.#answer(request).catch(refusal);
     if (response.destroyed) return;
-    const text = `${JSON.stringify(body)}\n`;
+    const { text, contentType } =
+      'text' in said ? said : { text: `${JSON.stringify(said.body)}\n`, contentType: 'application/json' };
     // Each request has a connection of its own: then a time bounds both.
-    response.writeHead(status, {
-      'content-type': 'application/json',
+    response.writeHead(said.status, {
+      ...(contentType !== null && { 'content-type': contentType }),
       connection: 'close',
       'content-length': Buffer.byteLength(text),
     });
     response.end(text);
   }
 
-  async #answer(request: IncomingMessage): Promise<Answer> {
+  async #answer(request: IncomingMessage): Promise<Said> {
     if (!this.#rate.take(performance.now()))
       return { status: 429, body: { error: 'rate', message: `Ask again in ${this.#rate.waitMs} ms` } };
-    const { acts, views, actor } = this.#options;
     // Not as a URL: one may begin with a host, and climb.
     const [path = '', query] = (request.url ?? '').split('?', 2);
     const asked = new URLSearchParams(query);
     const [, noun = '', name, more] = path.split('/');
     if (more !== undefined) throw new AppError('not_found', addresses);
     const route = `${request.method} ${noun}`;
-    if (route === 'POST actions' && name === undefined) return this.#ask(await bodyOf(request));
-    if (route === 'GET actions' && name !== undefined) {
-      const action = acts.find(actor.group, decoded(name));
-      if (action === undefined)
+    if (route === 'POST actions' && name === undefined) return this.#ask(jsonOf(await bodyOf(request)));
+    if (noun === 'mcp' && name === undefined) return await this.#mcp(request);
+    if (request.method !== 'GET' || (name === undefined) === (noun === 'actions'))
+      throw new AppError('not_found', addresses);
+    if (name === undefined) return { status: 200, body: this.#look(noun, asked) };
+    return { status: 200, body: this.#look('action', new URLSearchParams({ id: decoded(name) })) };
+  }
+
+  /** @throws not_found, action_not_found, invalid_request, forbidden and what else a view refuses with */
+  #look(noun: string, asked: URLSearchParams): object {
+    const { acts, views, actor } = this.#options;
+    const chat = (): string => parsed(chatNameSchema, asked.get('chat'));
+    switch (noun) {
+      case 'action': {
+        const action = acts.find(actor.group, asked.get('id') ?? '');
+        if (action !== undefined) return action;
         throw new AppError('action_not_found', 'The group has asked for no action of this id');
-      return { status: 200, body: action };
+      }
+      case 'self':
+        return views.self(actor);
+      case 'groups':
+        return views.groups(actor);
+      case 'chats':
+        return views.chats(actor);
+      case 'runs':
+        return views.runs(actor, asked.get('group') ?? actor.group);
+      case 'messages':
+        return views.messages(actor, chat(), Number(asked.get('after') ?? 0));
+      case 'schedules':
+        return views.schedules(actor, chat());
+      default:
+        throw new AppError('not_found', addresses);
     }
-    if (name === undefined) {
-      const chat = asked.get('chat');
-      const after = Number(asked.get('after') ?? 0);
-      if (route === 'GET self') return { status: 200, body: views.self(actor) };
-      if (route === 'GET groups') return { status: 200, body: views.groups(actor) };
-      if (route === 'GET chats') return { status: 200, body: views.chats(actor) };
-      if (route === 'GET runs')
-        return { status: 200, body: views.runs(actor, asked.get('group') ?? actor.group) };
-      if (route === 'GET messages')
-        return { status: 200, body: views.messages(actor, parsed(chatNameSchema, chat), after) };
-      if (route === 'GET schedules')
-        return { status: 200, body: views.schedules(actor, parsed(chatNameSchema, chat)) };
-    }
-    throw new AppError('not_found', addresses);
+  }
+
+  async #mcp(request: IncomingMessage): Promise<McpAnswer> {
+    const body = request.method === 'POST' ? await bodyOf(request) : undefined;
+    const { answerMcp } = await import('./channel-mcp.ts');
+    return await answerMcp(asWebRequest(request, body), {
+      chat: this.#options.views.self(this.#options.actor).chat,
+      ask: (asked) => this.#ask(asked),
+      look: (noun, asked) => this.#look(noun, asked),
+    });
   }
 
   #ask(body: unknown): Answer {
@@ -147,7 +173,7 @@ export class Channel implements Disposable {
 }
 
 const addresses =
-  'The channel has POST /actions and GET /actions/ID, /self, /groups, /chats, /runs, /messages, /schedules';
+  'The channel has POST /actions and GET /actions/ID, /self, /groups, /chats, /runs, /messages, /schedules; and POST /mcp';
 const statuses = { done: 200, held: 202, denied: 403, failed: 409 } as const;
 
 /** @throws invalid_request */
@@ -165,8 +191,8 @@ function decoded(text: string): string {
   }
 }
 
-/** @throws body_too_large, invalid_json */
-async function bodyOf(request: IncomingMessage): Promise<unknown> {
+/** @throws body_too_large */
+async function bodyOf(request: IncomingMessage): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let bytes = 0;
   for await (const piece of request as AsyncIterable<Buffer>) {
@@ -175,10 +201,34 @@ async function bodyOf(request: IncomingMessage): Promise<unknown> {
       throw new AppError('body_too_large', `A request has ${groupLimits.requestBytesMax} bytes at most`);
     pieces.push(piece);
   }
+  return Buffer.concat(pieces);
+}
+
+/** @throws invalid_json */
+function jsonOf(body: Buffer): unknown {
   try {
-    return JSON.parse(Buffer.concat(pieces).toString('utf8'));
+    return JSON.parse(body.toString('utf8'));
   } catch {
     throw new AppError('invalid_json', 'The body is no JSON');
+  }
+}
+
+/** Its address says nothing that is used. @throws invalid_request for a method that no request may have */
+function asWebRequest({ method = '', headers, socket }: IncomingMessage, body: Buffer | undefined): Request {
+  const gone = new AbortController();
+  socket.once('close', () => gone.abort());
+  const plain = Object.entries(headers).flatMap(([name, value]): [string, string][] =>
+    value === undefined ? [] : [[name, String(value)]],
+  );
+  try {
+    return new Request('http://channel/mcp', {
+      method,
+      headers: plain,
+      signal: gone.signal,
+      ...(body !== undefined && { body }),
+    });
+  } catch {
+    throw new AppError('invalid_request', 'The request is malformed');
   }
 }
 

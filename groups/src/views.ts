@@ -20,7 +20,7 @@ export class Views {
     this.#schedules = schedules;
   }
 
-  self({ group, run }: Actor): object {
+  self({ group, run }: Actor): { readonly chat: string | null; readonly [field: string]: unknown } {
     return { group, run, chat: this.#rows.run(run)?.chat ?? null, tier: this.#registry.tierOf(group) };
   }
 

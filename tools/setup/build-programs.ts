@@ -64,8 +64,8 @@ const programs: Readonly<Record<string, Program>> = {
   'host/src/main.ts': {
     flags: async () => (await import('../../base/src/daemon-command.ts')).memoryFlags,
     lateSchemas: true,
-    // A third of the file, for buckets alone.
-    external: ['@aws-sdk/*'],
+    // For buckets alone, a third of the file; for agents that ask for it.
+    external: ['@aws-sdk/*', '@modelcontextprotocol/*'],
     // It loads its greater part when it has begun.
     use: async (exported) =>
       void (await (exported as { readonly loadDaemon: typeof loadDaemon }).loadDaemon()),
