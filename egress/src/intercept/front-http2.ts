@@ -1,10 +1,11 @@
 /**
  * A program's HTTP/2 request: one stream of its session.
  */
-import { constants, type ServerHttp2Stream } from 'node:http2';
+import type { ServerHttp2Stream } from 'node:http2';
 import type { Readable, Writable } from 'node:stream';
 import { Failure } from '@squash/base/failure';
 import { endToEnd, forHttp2, tokens, valueOf, valuesOf } from './headers.ts';
+import { http2 } from './http2.ts';
 import { interceptLimits } from './limits.ts';
 import type { AnswerHead, FrontExchange, HeaderList, RequestHead } from './message.ts';
 import { objectOf, sendTrailers } from './upstream-http2.ts';
@@ -43,7 +44,8 @@ export class Http2Front implements FrontExchange {
   onGone(listener: () => void): void {
     if (!this.#isOpen) return listener();
     this.#stream.once('close', () => {
-      if (!this.#stream.writableFinished || this.#stream.rstCode !== constants.NGHTTP2_NO_ERROR) listener();
+      if (!this.#stream.writableFinished || this.#stream.rstCode !== http2().constants.NGHTTP2_NO_ERROR)
+        listener();
     });
   }
 
@@ -82,7 +84,7 @@ export class Http2Front implements FrontExchange {
     let left: number = interceptLimits.refusedBodyBytesMax;
     this.#stream.on('data', (piece: Buffer) => {
       left -= piece.length;
-      if (left < 0) this.#stream.close(constants.NGHTTP2_NO_ERROR);
+      if (left < 0) this.#stream.close(http2().constants.NGHTTP2_NO_ERROR);
     });
     this.#stream.resume();
   }

@@ -6,18 +6,19 @@
  * given to it by hand, and which sandbox one belongs to is looked up by its stream, never by anything in it.
  */
 import { createServer, type Server, ServerResponse } from 'node:http';
-import { type IncomingHttpHeaders, performServerHandshake } from 'node:http2';
+import type { IncomingHttpHeaders } from 'node:http2';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import type { Clock } from '@squash/base/clock';
 import { FairShare } from '@squash/base/fair-share';
-import type { InterceptedConnection, Interceptor } from '../ports.ts';
 import { byteTurns } from '../flow/byte-turns.ts';
-import type { LeafCache } from './leaf-cache.ts';
+import type { InterceptedConnection, Interceptor } from '../ports.ts';
 import { type ExchangeContext, serveExchange } from './exchange.ts';
 import { Http1Front } from './front-http1.ts';
 import { Http2Front } from './front-http2.ts';
+import { http2 } from './http2.ts';
+import type { LeafCache } from './leaf-cache.ts';
 import { interceptLimits } from './limits.ts';
 import { LiveExchange } from './live-exchange.ts';
 import type { FrontExchange } from './message.ts';
@@ -249,7 +250,7 @@ class ConnectionLife implements Disposable {
 }
 
 function serveHttp2(stream: Duplex, life: ConnectionLife): void {
-  const session = performServerHandshake(stream, {
+  const session = http2().performServerHandshake(stream, {
     settings: http2Settings,
     maxHeaderListPairs: 512,
     maxSendHeaderBlockLength: 2 * interceptLimits.headerBytesMax,

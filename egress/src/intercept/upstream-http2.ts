@@ -1,19 +1,18 @@
 /**
  * Requests over HTTP/2 to the server: streams of one session, which belongs to one connection of one program.
  */
-import {
-  type ClientHttp2Session,
-  type ClientHttp2Stream,
-  connect,
-  constants,
-  type Http2Stream,
-  type IncomingHttpHeaders,
-  type IncomingHttpStatusHeader,
+import type {
+  ClientHttp2Session,
+  ClientHttp2Stream,
+  Http2Stream,
+  IncomingHttpHeaders,
+  IncomingHttpStatusHeader,
 } from 'node:http2';
 import type { Socket } from 'node:net';
 import { errorText } from '@squash/base/bug';
 import { Failure } from '@squash/base/failure';
 import { endToEnd, fieldsOf, forHttp2, without } from './headers.ts';
+import { http2 } from './http2.ts';
 import { interceptLimits } from './limits.ts';
 import {
   type Answer,
@@ -38,7 +37,7 @@ export class Http2Upstream implements Upstream {
 
   constructor(socket: Socket, scheme: 'http' | 'https') {
     this.#scheme = scheme;
-    this.#session = connect(`${scheme}://upstream.invalid`, {
+    this.#session = http2().connect(`${scheme}://upstream.invalid`, {
       createConnection: () => socket,
       settings: http2Settings,
       // Fields of one message; the default of 128 is less than some services send.
@@ -95,7 +94,7 @@ class Http2Exchange implements UpstreamExchange {
     });
     stream.on('response', (headers, flags, ...raw: unknown[]) => {
       const status = headers[':status'] ?? 502;
-      const hasBody = outgoing.method !== 'HEAD' && (flags & constants.NGHTTP2_FLAG_END_STREAM) === 0;
+      const hasBody = outgoing.method !== 'HEAD' && (flags & http2().constants.NGHTTP2_FLAG_END_STREAM) === 0;
       const list = without(endToEnd(rawList(raw, headers)), 'alt-svc');
       resolve({
         head: { status, reason: '', headers: list, hasBody },
