@@ -29,6 +29,7 @@ import { createScenario } from './scenarios/create.ts';
 import { execScenario } from './scenarios/exec.ts';
 import { layersScenario } from './scenarios/layers.ts';
 import { floodScenario } from './scenarios/flood.ts';
+import { groupsScenario } from './scenarios/groups.ts';
 import { imagesScenario } from './scenarios/images.ts';
 import { interceptScenario } from './scenarios/intercept.ts';
 import { memoryScenario } from './scenarios/memory.ts';
@@ -64,6 +65,7 @@ const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   builds: buildsScenario,
   s3: s3Scenario,
   memory: memoryScenario,
+  groups: groupsScenario,
   vm: async (context, stack) => await vmScenario(context, stack, root),
   layers: async (context, stack) => await layersScenario(context, stack, cacheDir),
   transfer: transferScenario,

@@ -17,6 +17,7 @@ export const scenarioIds = [
   'builds',
   's3',
   'memory',
+  'groups',
   'vm',
   'layers',
   'transfer',

@@ -18,6 +18,7 @@ const usualSeconds: Readonly<Record<ScenarioId, number>> = {
   builds: 60,
   s3: 40,
   memory: 180,
+  groups: 120,
   vm: 240,
   layers: 40,
   transfer: 200,
