@@ -4,10 +4,12 @@
  * Each step is written down before it is taken, and each can be taken again: a daemon that dies anywhere leaves a run that the next
  * one carries on. Between `hasBegun` and the command's start lies the engine's own once-only start.
  */
+import { randomBytes } from 'node:crypto';
 import { pause } from '@squash/base/pause';
 import type { Log } from '@squash/base/log';
 import { AppError } from '@squash/contract/errors';
 import { groupChannelPort, groupLimits } from '@squash/contract/group-limits';
+import { chatSession } from '@squash/contract/group-mounts';
 import { Channel, type ChannelOptions } from './channel.ts';
 import { IdleWatch } from './idle.ts';
 import { allowed, forbidden } from './network.ts';
@@ -101,15 +103,25 @@ export class Runner {
   }
 
   /** @throws tier_forbids, and whatever refuses a sandbox */
-  async #make(id: string, group: GroupRow, { run }: RunRow): Promise<void> {
+  async #make(id: string, group: GroupRow, row: RunRow): Promise<void> {
     const { key, body, volume: known } = group;
     const { rows, registry, sandboxes } = this.#options;
     const rule = forbidden(registry.tier(body.tier), body);
     if (rule !== undefined) throw new AppError('tier_forbids', rule);
     const volume = known ?? (await sandboxes.volume(`group-${key}`));
     if (known === null) rows.transaction(() => rows.setVolume(body.name, volume));
+    const session = row.isIsolated ? null : await this.#session(row.chat, body.session_mb);
     const { hardS: timeoutS } = this.#timeouts(group);
-    await sandboxes.make(id, { group: body, run, timeoutS, allow: allowed(body), volume });
+    await sandboxes.make(id, { group: body, run: row.run, timeoutS, allow: allowed(body), volume, session });
+  }
+
+  /** Id of the chat's own volume. Its name is never used again: what a repair has lost a row of is nobody else's. */
+  async #session(chat: string, sizeMb: number): Promise<string> {
+    const { rows, registry, sandboxes } = this.#options;
+    const known = registry.chat(chat).session;
+    const name = known ?? `session-${randomBytes(8).toString('hex')}`;
+    if (known === null) rows.transaction(() => rows.setSession(chat, name));
+    return await sandboxes.volume(name, sizeMb);
   }
 
   #timeouts({ body }: GroupRow): { readonly hardS: number; readonly idleS: number } {
@@ -124,11 +136,12 @@ export class Runner {
     await sandboxes.begin(id, {
       argv: body.command,
       env: {
-        HOME: '/workspace/group',
+        HOME: chatSession,
         ...body.env,
         SQUASH_GROUP: group,
         SQUASH_CHAT: chat,
         SQUASH_RUN: `${run}`,
+        SQUASH_SESSION: chatSession,
         SQUASH_CHANNEL: `http://caller.squash.internal:${groupChannelPort}`,
       },
       stdin: Buffer.from(promptOf(chat, rows.messagesOf(run))),

@@ -4,12 +4,12 @@ import { systemClock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import { AppError, type ErrorCode } from '@squash/contract/errors';
 import { groupLimits } from '@squash/contract/group-limits';
-import { groupFolder as folder, type GroupMount } from '@squash/contract/group-mounts';
+import { chatSession, groupFolder as folder, type GroupMount } from '@squash/contract/group-mounts';
 import { sandboxIdSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import { sandboxCreateSchema } from '@squash/contract/native-sandbox';
 import { ownerByDefault } from '@squash/contract/sandbox';
-import { volumeRefSchema } from '@squash/contract/volume';
+import { type VolumeInfo, volumeRefSchema } from '@squash/contract/volume';
 import { LocalGroups } from '@squash/groups/groups';
 import type {
   CommandEnd,
@@ -126,13 +126,35 @@ class EngineSandboxes implements RunSandboxes {
     return this.#engine.sandboxes.list().some((each) => each.id === id);
   }
 
-  async volume(name: string): Promise<string> {
+  async volume(name: string, sizeMb?: number): Promise<string> {
     const { volumes } = this.#engine;
+    const known = this.#known(name);
+    if (known !== undefined) return known.id;
+    const wish = { name, labels: {} };
     try {
-      return volumes.get(asker, name).id;
+      return (await volumes.create(asker, { ...wish, ...(sizeMb !== undefined && { size_mb: sizeMb }) })).id;
+    } catch (error) {
+      if (sizeMb === undefined || !isCode(error, 'limits_unenforceable')) throw error;
+      return (await volumes.create(asker, wish)).id;
+    }
+  }
+
+  checkUnused(volume: string): void {
+    const known = this.#known(volume);
+    const [other] = known?.attached_to ?? [];
+    if (other === undefined) return;
+    throw new AppError(
+      'volume_in_use',
+      `Cannot remove volume "${known?.name}": sandbox "${other.sandbox}" has it attached`,
+    );
+  }
+
+  #known(volume: string): VolumeInfo | undefined {
+    try {
+      return this.#engine.volumes.get(asker, volume);
     } catch (error) {
       if (!isCode(error, 'volume_not_found')) throw error;
-      return (await volumes.create(asker, { name, labels: {} })).id;
+      return undefined;
     }
   }
 
@@ -145,13 +167,13 @@ class EngineSandboxes implements RunSandboxes {
     );
   }
 
-  async removeVolume(id: string): Promise<void> {
-    await this.#engine.volumes.remove(asker, id).catch((error: unknown) => {
+  async removeVolume(volume: string): Promise<void> {
+    await this.#engine.volumes.remove(asker, volume).catch((error: unknown) => {
       if (!isCode(error, 'volume_not_found')) throw error;
     });
   }
 
-  async make(id: string, { group, run, timeoutS, allow, volume }: SandboxWish): Promise<void> {
+  async make(id: string, { group, run, timeoutS, allow, volume, session }: SandboxWish): Promise<void> {
     const body = sandboxCreateSchema.parse({
       name: `group ${group.name} run ${run}`,
       labels: { group: group.name },
@@ -161,7 +183,13 @@ class EngineSandboxes implements RunSandboxes {
       policy: { allow },
       secrets: group.secrets,
       lifetime_s: timeoutS + groupLimits.lingerS,
-      mounts: [{ volume: volumeRefSchema.parse(volume), path: folder, mode: 'rw' }, ...group.mounts],
+      mounts: [
+        { volume: volumeRefSchema.parse(volume), path: folder, mode: 'rw' },
+        ...(session === null
+          ? []
+          : [{ volume: volumeRefSchema.parse(session), path: chatSession, mode: 'rw' }]),
+        ...group.mounts,
+      ],
     });
     const given = { id: sandboxIdSchema.parse(id), body, caller: operator, once: undefined };
     await createSandbox(this.#engine, this.#rules, given);
@@ -176,8 +204,10 @@ class EngineSandboxes implements RunSandboxes {
     } catch (error) {
       if (!isCode(error, 'process_not_found')) throw error;
     }
-    // Nothing of the agent's has run here yet, so the path is the mount that was made for it.
-    await files.change({ id: sandbox, path: folder }, { owner: agent }, AbortSignal.timeout(fileMs));
+    // Nothing of the agent's has run here yet, so the paths are the mounts that were made for it, or nothing stands there.
+    await files.makeDirectory({ id: sandbox, path: chatSession }, { createParents: true });
+    for (const path of [folder, chatSession])
+      await files.change({ id: sandbox, path }, { owner: agent }, AbortSignal.timeout(fileMs));
     const request = {
       argv,
       env,

@@ -2077,7 +2077,7 @@ class Group(Record):
     name: str
     tier: str
     command: list[str]
-    """run for each run, by uid 1000 in `/workspace/group`; the messages are its standard input"""
+    """run for each run, by uid 1000 in `/workspace/group`, its home `/workspace/session`; the messages are its standard input"""
     layers: list[str]
     image: str | None
     """an OCI image that was pulled, below the layers"""
@@ -2095,6 +2095,8 @@ class Group(Record):
     """a run is ended when neither output nor an action came for so long; null: as the tier says"""
     output_bytes_max: int
     """what of a run’s output is told"""
+    session_mb: int
+    """what the session of each of its chats may take, where this host can hold it to that"""
     volume: str | None
     """its folder; null: no run has had one yet"""
     created_at: str
@@ -2117,6 +2119,7 @@ class Group(Record):
         "timeout_s": r.nullable(r.integer),
         "idle_timeout_s": r.nullable(r.integer),
         "output_bytes_max": r.integer,
+        "session_mb": r.integer,
         "volume": r.nullable(r.text),
         "created_at": r.text,
         "created_by": r.nullable(r.text),
@@ -2208,6 +2211,8 @@ class Chat(Record):
     """who may start runs; `*`: everybody"""
     others: Literal["context", "drop"]
     """what becomes of other senders’ messages: the next run reads them, or they are not stored"""
+    session: str | None
+    """the volume of what its agent keeps for it alone; null: no run has had one yet"""
     created_at: str
     waiting: int
     """messages that no run has had"""
@@ -2217,6 +2222,7 @@ class Chat(Record):
         "trigger": r.nullable(r.text),
         "senders": r.either(r.anything, r.array(r.text)),
         "others": r.text,
+        "session": r.nullable(r.text),
         "created_at": r.text,
         "waiting": r.integer,
     }
