@@ -55,6 +55,8 @@ export const groupLimits = {
   outputBytes: { least: 1, default: 1_048_576, most: 10_485_760 },
   /** What a chat's session may take: transcripts of a conversation are some megabytes, what programs keep in their home some hundred. */
   sessionMb: { least: limits.volumeMbMin, default: 256, most: limits.volumeMbMax },
+  /** What the memory of all groups may take: it is read whole, by models. */
+  globalMb: 256,
   /** What an agent asks for in one run, and what of one group may wait for a person. */
   actionsOfRunMax: 256,
   heldMax: 32,

@@ -8,7 +8,9 @@ import { mountPathSchema } from './volume.ts';
 export const groupFolder = '/workspace/group';
 /** … and what a chat's agent keeps for that chat alone. */
 export const chatSession = '/workspace/session';
-const taken = [groupFolder, chatSession];
+/** … and what all groups of the daemon read, and those write whose tier says so. */
+export const globalMemory = '/workspace/global';
+const taken = [groupFolder, chatSession, globalMemory];
 
 export const groupMountSchema = z.strictObject({
   host: z
@@ -17,7 +19,7 @@ export const groupMountSchema = z.strictObject({
     .describe('a directory of the host that the operator’s host-directories.json allows'),
   path: mountPathSchema
     .refine((path) => !taken.some((own) => isNested(path, own)), {
-      error: `path: not ${taken.join(' or ')}, nor in or around them, which are the group’s and the chat’s own`,
+      error: `path: not ${taken.join(' or ')}, nor in or around them, which groups have already`,
     })
     .describe('where it is seen'),
   mode: z.enum(['ro', 'rw']).default('ro'),

@@ -17,6 +17,15 @@ export interface SandboxWish {
   readonly volume: string;
   /** Id of the volume that is its chat's session; null: it has a fresh one, which goes with it. */
   readonly session: string | null;
+  /** The memory of all groups; null: its tier does not have it. */
+  readonly global: { readonly volume: string; readonly mode: 'ro' | 'rw' } | null;
+}
+
+export interface VolumeWish {
+  /** Where that can be held. */
+  readonly sizeMb: number;
+  /** Several sandboxes may have it for writing, and others read it meanwhile. */
+  readonly isShared?: boolean;
 }
 
 export interface RunCommand {
@@ -51,8 +60,8 @@ export type Offered =
 export interface RunSandboxes {
   newId(): string;
   has(id: string): boolean;
-  /** Id of a volume of this name, which is made where there is none, of this size where that can be held. */
-  volume(name: string, sizeMb?: number): Promise<string>;
+  /** Id of a volume of this name, which is made where there is none. */
+  volume(name: string, wish?: VolumeWish): Promise<string>;
   /** Whether a run would get this directory of the host. @throws host_directory_refused */
   checkDirectory(mount: GroupMount): void;
   /** By name or id. @throws volume_in_use */
@@ -61,7 +70,7 @@ export interface RunSandboxes {
   removeVolume(volume: string): Promise<void>;
   /** Resolves when it takes commands. */
   make(id: string, wish: SandboxWish): Promise<void>;
-  /** Starts the command, unless that was done before. Folder and session are the agent's then. */
+  /** Starts the command, unless that was done before. Its volumes for writing are the agent's then. */
   begin(id: string, command: RunCommand): Promise<void>;
   /** Until the command has ended, or the signal aborts. */
   output(id: string, after: number, signal: AbortSignal): AsyncIterable<Piece>;

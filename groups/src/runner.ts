@@ -9,12 +9,12 @@ import { pause } from '@squash/base/pause';
 import type { Log } from '@squash/base/log';
 import { AppError } from '@squash/contract/errors';
 import { groupChannelPort, groupLimits } from '@squash/contract/group-limits';
-import { chatSession } from '@squash/contract/group-mounts';
+import { chatSession, globalMemory } from '@squash/contract/group-mounts';
 import { Channel, type ChannelOptions } from './channel.ts';
 import { IdleWatch } from './idle.ts';
 import { allowed, forbidden } from './network.ts';
 import { OutputCutter, type Told } from './output.ts';
-import type { CommandEnd, RunSandboxes } from './ports.ts';
+import type { CommandEnd, RunSandboxes, SandboxWish } from './ports.ts';
 import { promptOf } from './prompt.ts';
 import type { Registry } from './registry.ts';
 import type { GroupRow, GroupRows, RunRow } from './rows.ts';
@@ -35,6 +35,8 @@ interface End extends Pick<CommandEnd, 'isTimedOut'> {
   readonly reason: string | null;
 }
 
+/** No group is called so, and no folder of one. */
+const globalName = 'groups-global';
 /** So many of the last bytes of standard error stand in a failure's reason. */
 const stderrTold = 200;
 
@@ -112,7 +114,16 @@ export class Runner {
     if (known === null) rows.transaction(() => rows.setVolume(body.name, volume));
     const session = row.isIsolated ? null : await this.#session(row.chat, body.session_mb);
     const { hardS: timeoutS } = this.#timeouts(group);
-    await sandboxes.make(id, { group: body, run: row.run, timeoutS, allow: allowed(body), volume, session });
+    const places = { volume, session, global: await this.#global(body.tier) };
+    await sandboxes.make(id, { group: body, run: row.run, timeoutS, allow: allowed(body), ...places });
+  }
+
+  async #global(tier: string): Promise<SandboxWish['global']> {
+    const { registry, sandboxes } = this.#options;
+    const { global: mode } = registry.tier(tier);
+    if (mode === 'none') return null;
+    const wish = { sizeMb: groupLimits.globalMb, isShared: true };
+    return { volume: await sandboxes.volume(globalName, wish), mode };
   }
 
   /** Id of the chat's own volume. Its name is never used again: what a repair has lost a row of is nobody else's. */
@@ -121,7 +132,7 @@ export class Runner {
     const known = registry.chat(chat).session;
     const name = known ?? `session-${randomBytes(8).toString('hex')}`;
     if (known === null) rows.transaction(() => rows.setSession(chat, name));
-    return await sandboxes.volume(name, sizeMb);
+    return await sandboxes.volume(name, { sizeMb });
   }
 
   #timeouts({ body }: GroupRow): { readonly hardS: number; readonly idleS: number } {
@@ -131,7 +142,7 @@ export class Runner {
 
   async #begin(id: string, of: GroupRow, { run, chat, group }: RunRow): Promise<void> {
     const { body } = of;
-    const { rows, sandboxes } = this.#options;
+    const { rows, registry, sandboxes } = this.#options;
     rows.transaction(() => rows.putRun({ ...this.#row(run), hasBegun: true }));
     await sandboxes.begin(id, {
       argv: body.command,
@@ -142,6 +153,7 @@ export class Runner {
         SQUASH_CHAT: chat,
         SQUASH_RUN: `${run}`,
         SQUASH_SESSION: chatSession,
+        ...(registry.tier(body.tier).global !== 'none' && { SQUASH_GLOBAL: globalMemory }),
         SQUASH_CHANNEL: `http://caller.squash.internal:${groupChannelPort}`,
       },
       stdin: Buffer.from(promptOf(chat, rows.messagesOf(run))),

@@ -1749,6 +1749,8 @@ export interface Tier {
   readonly secrets: "all" | readonly string[];
   /** how its groups may have directories of the host, of those that are listed. Default: "none" */
   readonly mounts: "none" | "ro" | "rw";
+  /** how its groups’ runs have `/workspace/global`, the memory that all groups share. Default: "ro" */
+  readonly global: "none" | "ro" | "rw";
   /** runs at once, of all its groups. Default: 8 */
   readonly runs_max: number;
   /** whose runs begin first where several wait; a run that waits counts one more each minute. Default: 0 */
@@ -1794,6 +1796,8 @@ export interface TierChange {
   readonly secrets: "all" | readonly string[];
   /** how its groups may have directories of the host, of those that are listed. Default: "none" */
   readonly mounts?: "none" | "ro" | "rw";
+  /** how its groups’ runs have `/workspace/global`, the memory that all groups share. Default: "ro" */
+  readonly global?: "none" | "ro" | "rw";
   /** runs at once, of all its groups. Default: 8 */
   readonly runs_max?: number;
   /** whose runs begin first where several wait; a run that waits counts one more each minute. Default: 0 */

@@ -171,6 +171,7 @@ test('a place in the sandbox is refused when it is the folder’s, the kernel’
     '/workspace/group',
     '/workspace/group/x',
     '/workspace/session',
+    '/workspace/global',
     '/workspace/session/.claude',
     '/workspace',
     '/proc/1',
