@@ -203,8 +203,8 @@ export class LocalGroups implements Groups, AsyncDisposable {
   }
 
   /**
-   * Volumes go with the rows that name them, or neither does. No run begins between the two: all of it is written in this turn of the event
-   * loop, and what takes longer is no run's any more.
+   * Volumes go with the rows that name them; where one is in use nothing does. No run begins between the two: all of it is written in this
+   * turn of the event loop. A daemon that dies within it leaves a volume that is nobody's, and that the operator sees.
    */
   async #withVolumes(
     plan: () => { readonly volumes: readonly (string | null)[]; readonly change: () => void },
