@@ -61,7 +61,7 @@ export const tierBodySchema = z.strictObject({
     .enum(['none', 'ro', 'rw'])
     .default('none')
     .describe('how its groups may have directories of the host, of those that are listed'),
-  global: z
+  global_memory: z
     .enum(['none', 'ro', 'rw'])
     .default('ro')
     .describe('how its groups’ runs have `/workspace/global`, the memory that all groups share'),

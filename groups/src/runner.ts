@@ -120,7 +120,7 @@ export class Runner {
 
   async #global(tier: string): Promise<SandboxWish['global']> {
     const { registry, sandboxes } = this.#options;
-    const { global: mode } = registry.tier(tier);
+    const { global_memory: mode } = registry.tier(tier);
     if (mode === 'none') return null;
     const wish = { sizeMb: groupLimits.globalMb, isShared: true };
     return { volume: await sandboxes.volume(globalName, wish), mode };
@@ -153,7 +153,7 @@ export class Runner {
         SQUASH_CHAT: chat,
         SQUASH_RUN: `${run}`,
         SQUASH_SESSION: chatSession,
-        ...(registry.tier(body.tier).global !== 'none' && { SQUASH_GLOBAL: globalMemory }),
+        ...(registry.tier(body.tier).global_memory !== 'none' && { SQUASH_GLOBAL: globalMemory }),
         SQUASH_CHANNEL: `http://caller.squash.internal:${groupChannelPort}`,
       },
       stdin: Buffer.from(promptOf(chat, rows.messagesOf(run))),

@@ -912,7 +912,7 @@ class TierSetOptions(_TierSetOptions, total=False):
     """the least time between two times of such a schedule, and before one that comes once"""
     mounts: Literal["none", "ro", "rw"]
     """how its groups may have directories of the host, of those that are listed"""
-    global_: Literal["none", "ro", "rw"]
+    global_memory: Literal["none", "ro", "rw"]
     """how its groups’ runs have `/workspace/global`, the memory that all groups share"""
     runs_max: int
     """runs at once, of all its groups"""

@@ -2028,7 +2028,7 @@ class Tier(Record):
     """which secrets its groups’ sandboxes may use at most"""
     mounts: Literal["none", "ro", "rw"]
     """how its groups may have directories of the host, of those that are listed"""
-    global: Literal["none", "ro", "rw"]
+    global_memory: Literal["none", "ro", "rw"]
     """how its groups’ runs have `/workspace/global`, the memory that all groups share"""
     runs_max: int
     """runs at once, of all its groups"""
@@ -2051,7 +2051,7 @@ class Tier(Record):
         "reach": r.array(r.text),
         "secrets": r.either(r.anything, r.array(r.text)),
         "mounts": r.text,
-        "global": r.text,
+        "global_memory": r.text,
         "runs_max": r.integer,
         "priority": r.integer,
         "timeout_s": r.integer,

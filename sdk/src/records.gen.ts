@@ -1750,7 +1750,7 @@ export interface Tier {
   /** how its groups may have directories of the host, of those that are listed. Default: "none" */
   readonly mounts: "none" | "ro" | "rw";
   /** how its groups’ runs have `/workspace/global`, the memory that all groups share. Default: "ro" */
-  readonly global: "none" | "ro" | "rw";
+  readonly global_memory: "none" | "ro" | "rw";
   /** runs at once, of all its groups. Default: 8 */
   readonly runs_max: number;
   /** whose runs begin first where several wait; a run that waits counts one more each minute. Default: 0 */
@@ -1797,7 +1797,7 @@ export interface TierChange {
   /** how its groups may have directories of the host, of those that are listed. Default: "none" */
   readonly mounts?: "none" | "ro" | "rw";
   /** how its groups’ runs have `/workspace/global`, the memory that all groups share. Default: "ro" */
-  readonly global?: "none" | "ro" | "rw";
+  readonly global_memory?: "none" | "ro" | "rw";
   /** runs at once, of all its groups. Default: 8 */
   readonly runs_max?: number;
   /** whose runs begin first where several wait; a run that waits counts one more each minute. Default: 0 */

@@ -81,16 +81,16 @@ withAgents('it outlives groups and daemons, and the operator throws it away as a
 withAgents('a tier without it has no such place, and a tier that says nothing of it reads', async () => {
   const { items } = await scene.call<{ items: Tier[] }>('GET', '/v1/tiers');
   assert.deepEqual(
-    items.map(({ name, global }) => [name, global]),
+    items.map(({ name, global_memory: mode }) => [name, mode]),
     [
       ['main', 'rw'],
       ['trusted', 'ro'],
       ['untrusted', 'ro'],
     ],
   );
-  const { name: _name, built_in: _is, global: _global, ...silent } = items[2] ?? assert.fail();
-  assert.equal((await scene.call<Tier>('PUT', '/v1/tiers/silent', silent)).global, 'ro');
-  await scene.call('PUT', '/v1/tiers/without', { ...silent, global: 'none' });
+  const { name: _name, built_in: _is, global_memory: _global, ...silent } = items[2] ?? assert.fail();
+  assert.equal((await scene.call<Tier>('PUT', '/v1/tiers/silent', silent)).global_memory, 'ro');
+  await scene.call('PUT', '/v1/tiers/without', { ...silent, global_memory: 'none' });
   await scene.group('bare', 'without', { script: 'ls /workspace; echo "${SQUASH_GLOBAL:-none}"' });
   assert.equal(await scene.answer('bare'), 'group\nsession\nnone\n');
 });

@@ -58,7 +58,7 @@ describe('the memory of all groups', () => {
       built_in: _is,
       ...rows
     } = items.find(({ name }) => name === 'untrusted') ?? assert.fail();
-    await scene.call('PUT', '/v1/tiers/writes', { ...rows, global: 'rw' });
+    await scene.call('PUT', '/v1/tiers/writes', { ...rows, global_memory: 'rw' });
     await scene.group('owner', 'main', {
       script: `case "$(cat)" in *plant*) cd /workspace/global; for each in ${places.join(' ')}; do mkdir $each; echo kept > $each/note; done;; esac; ${look}`,
     });
