@@ -47,6 +47,7 @@ export const groupCommands: readonly CommandSpec[] = [
         summary: 'directory of the host that its runs have, of those the tier and the operator’s list allow',
       },
       { name: 'memory', value: 'MIB', summary: 'memory of one of them' },
+      { name: 'session-mb', value: 'MIB', summary: 'what the session of each chat may take (default 256)' },
       {
         name: 'timeout',
         value: 'SECONDS',
@@ -60,7 +61,7 @@ export const groupCommands: readonly CommandSpec[] = [
     ],
     rest: { after: 1, name: 'command' },
     notes:
-      'squash group create family --tier trusted -- /opt/agent. It runs as uid 1000 in /workspace/group; the messages are its standard input, its output the answer.',
+      'squash group create family --tier trusted -- /opt/agent. It runs as uid 1000 in /workspace/group, its home is the chat’s /workspace/session; the messages are its standard input, its output the answer.',
     load: () => import('./commands/group-create.ts'),
   },
   {
@@ -142,10 +143,18 @@ export const groupCommands: readonly CommandSpec[] = [
   {
     name: 'chat rm',
     group: 'group',
-    summary: 'remove chats with all that was said in them',
+    summary: 'remove chats with all that was said in them, and their sessions',
     positionals: [{ ...chat, repeats: true }],
     flags: [],
     load: () => import('./commands/chat-rm.ts'),
+  },
+  {
+    name: 'chat reset',
+    group: 'group',
+    summary: 'throw the sessions of chats away: their next runs begin new conversations',
+    positionals: [{ ...chat, repeats: true }],
+    flags: [],
+    load: () => import('./commands/chat-reset.ts'),
   },
   {
     name: 'chat message',

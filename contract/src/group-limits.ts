@@ -1,4 +1,6 @@
 /** The limits of groups, each with its reason; the others are in `limits.ts`. */
+import { limits } from './limits.ts';
+
 export const groupLimits = {
   /** Rows of a page. */
   pageItemsMax: 1_000,
@@ -51,6 +53,10 @@ export const groupLimits = {
   idleTimeoutS: { least: 1, default: 900, most: 86_400 },
   /** What of a run's output is told; a program that prints on is not held up by it. */
   outputBytes: { least: 1, default: 1_048_576, most: 10_485_760 },
+  /** What a chat's session may take: transcripts of a conversation are some megabytes, what programs keep in their home some hundred. */
+  sessionMb: { least: limits.volumeMbMin, default: 256, most: limits.volumeMbMax },
+  /** What the memory of all groups may take: it is read whole, by models. */
+  globalMb: 256,
   /** What an agent asks for in one run, and what of one group may wait for a person. */
   actionsOfRunMax: 256,
   heldMax: 32,

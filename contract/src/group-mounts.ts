@@ -6,6 +6,11 @@ import { mountPathSchema } from './volume.ts';
 
 /** Where a group's folder is in its sandboxes. */
 export const groupFolder = '/workspace/group';
+/** … and what a chat's agent keeps for that chat alone. */
+export const chatSession = '/workspace/session';
+/** … and what all groups of the daemon read, and those write whose tier says so. */
+export const globalMemory = '/workspace/global';
+const taken = [groupFolder, chatSession, globalMemory];
 
 export const groupMountSchema = z.strictObject({
   host: z
@@ -13,8 +18,8 @@ export const groupMountSchema = z.strictObject({
     .refine(isPlainPath, { error: 'host: absolute, without ".", "..", "//" or a slash at its end' })
     .describe('a directory of the host that the operator’s host-directories.json allows'),
   path: mountPathSchema
-    .refine((path) => !isNested(path, groupFolder), {
-      error: `path: not ${groupFolder}, nor in or around it, which is the group’s folder`,
+    .refine((path) => !taken.some((own) => isNested(path, own)), {
+      error: `path: not ${taken.join(' or ')}, nor in or around them, which groups have already`,
     })
     .describe('where it is seen'),
   mode: z.enum(['ro', 'rw']).default('ro'),
@@ -23,8 +28,8 @@ export type GroupMount = Readonly<z.output<typeof groupMountSchema>>;
 
 export const groupMountsSchema = z
   .array(groupMountSchema)
-  // The folder is one, too.
-  .max(limits.mountsMax - 1)
+  // Those are mounts, too.
+  .max(limits.mountsMax - taken.length)
   .refine(
     (mounts) => mounts.every((each, at) => mounts.slice(at + 1).every((other) => !collide(each, other))),
     {

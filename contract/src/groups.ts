@@ -45,7 +45,9 @@ const groupShape = {
     .min(1)
     .max(256)
     .refine(([program]) => program !== '', { error: 'the program must not be empty' })
-    .describe('run for each run, by uid 1000 in `/workspace/group`; the messages are its standard input'),
+    .describe(
+      'run for each run, by uid 1000 in `/workspace/group`, its home `/workspace/session`; the messages are its standard input',
+    ),
   layers: z
     .array(moduleNameSchema)
     .max(limits.layersMax)
@@ -93,6 +95,12 @@ const groupShape = {
   output_bytes_max: outputSchema
     .default(groupLimits.outputBytes.default)
     .describe('what of a run’s output is told'),
+  session_mb: z
+    .int()
+    .min(groupLimits.sessionMb.least)
+    .max(groupLimits.sessionMb.most)
+    .default(groupLimits.sessionMb.default)
+    .describe('what the session of each of its chats may take, where this host can hold it to that'),
 };
 export const groupCreateSchema = z.strictObject(groupShape);
 export type GroupCreate = z.output<typeof groupCreateSchema>;
@@ -132,6 +140,10 @@ export const chatCreateSchema = z.strictObject(chatShape);
 export type ChatCreate = z.output<typeof chatCreateSchema>;
 export const chatSchema = z.strictObject({
   ...chatShape,
+  session: z
+    .string()
+    .nullable()
+    .describe('the volume of what its agent keeps for it alone; null: no run has had one yet'),
   created_at: z.string(),
   waiting: z.int().describe('messages that no run has had'),
 });

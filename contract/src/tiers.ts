@@ -61,6 +61,10 @@ export const tierBodySchema = z.strictObject({
     .enum(['none', 'ro', 'rw'])
     .default('none')
     .describe('how its groups may have directories of the host, of those that are listed'),
+  global_memory: z
+    .enum(['none', 'ro', 'rw'])
+    .default('ro')
+    .describe('how its groups’ runs have `/workspace/global`, the memory that all groups share'),
   runs_max: z
     .int()
     .min(1)

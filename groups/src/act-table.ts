@@ -97,7 +97,7 @@ export function perform(
       return;
     }
     case 'group.create': {
-      const { command, layers, image, memory_mb, timeout_s, idle_timeout_s, output_bytes_max } =
+      const { command, layers, image, memory_mb, timeout_s, idle_timeout_s, output_bytes_max, session_mb } =
         registry.group(actor.group).body;
       const kept = {
         command,
@@ -106,6 +106,7 @@ export function perform(
         timeout_s,
         idle_timeout_s,
         output_bytes_max,
+        session_mb,
         ...(memory_mb !== undefined && { memory_mb }),
       };
       const body = groupCreateSchema.parse({ name: request.name, tier: request.tier, ...kept });

@@ -38,7 +38,7 @@ before(() => {
     mounts: [],
   };
   registry.createGroup(
-    { ...body, timeout_s: 1, idle_timeout_s: 1, output_bytes_max: 1 },
+    { ...body, timeout_s: 1, idle_timeout_s: 1, output_bytes_max: 1, session_mb: 16 },
     { nowMs: 1, by: null },
   );
   registry.createChat({ name: 'g', group: 'g', trigger: null, senders: '*', others: 'drop' }, { nowMs: 1 });

@@ -54,7 +54,8 @@ export interface Groups {
   decide(number: number, deciding: Deciding): Action;
   chats(): readonly Chat[];
   createChat(body: ChatCreate): Chat;
-  removeChat(name: string): void;
+  removeChat(name: string): Promise<void>;
+  resetChat(name: string): Promise<void>;
   message(chat: string, body: MessageBody): MessageTaken;
   said(chat: string, after: number, limit: number): readonly OutMessage[];
 }
@@ -131,14 +132,16 @@ export class LocalGroups implements Groups, AsyncDisposable {
   }
 
   async removeGroup(name: string, by: AuditCaller): Promise<void> {
-    const { volume } = this.#rows.transaction(() => {
+    await this.#withVolumes(() => {
       this.#registry.checkIdle(name);
-      const row = this.#registry.group(name);
-      this.#acts.withdraw(name, by);
-      this.#rows.deleteGroup(name);
-      return row;
+      const { volume } = this.#registry.group(name);
+      const chats = this.#rows.chats().filter(({ body }) => body.group === name);
+      const change = (): void => {
+        this.#acts.withdraw(name, by);
+        this.#rows.deleteGroup(name);
+      };
+      return { volumes: [volume, ...chats.map(({ session }) => session)], change };
     });
-    if (volume !== null) await this.#options.sandboxes.removeVolume(volume);
   }
 
   runs(group: string, limit: number): readonly Run[] {
@@ -164,8 +167,18 @@ export class LocalGroups implements Groups, AsyncDisposable {
     return this.#rows.transaction(() => this.#registry.createChat(body, { nowMs: this.#options.nowMs() }));
   }
 
-  removeChat(name: string): void {
-    this.#rows.transaction(() => this.#registry.removeChat(name));
+  async removeChat(name: string): Promise<void> {
+    await this.#withVolumes(() => {
+      const { session } = this.#registry.idleChat(name);
+      return { volumes: [session], change: () => this.#rows.deleteChat(name) };
+    });
+  }
+
+  async resetChat(name: string): Promise<void> {
+    await this.#withVolumes(() => {
+      const { session } = this.#registry.idleChat(name);
+      return { volumes: [session], change: () => this.#rows.setSession(name, null) };
+    });
   }
 
   message(chat: string, body: MessageBody): MessageTaken {
@@ -187,6 +200,24 @@ export class LocalGroups implements Groups, AsyncDisposable {
     clearTimeout(this.#timer);
     this.schedules[Symbol.dispose]();
     await Promise.all(this.#carried.values());
+  }
+
+  /**
+   * Volumes go with the rows that name them; where one is in use nothing does. No run begins between the two: all of it is written in this
+   * turn of the event loop. A daemon that dies within it leaves a volume that is nobody's, and that the operator sees.
+   */
+  async #withVolumes(
+    plan: () => { readonly volumes: readonly (string | null)[]; readonly change: () => void },
+  ): Promise<void> {
+    const { sandboxes } = this.#options;
+    const gone = this.#rows.transaction(() => {
+      const { volumes, change } = plan();
+      const owned = volumes.filter((volume) => volume !== null);
+      for (const volume of owned) sandboxes.checkUnused(volume);
+      change();
+      return owned;
+    });
+    await Promise.all(gone.map((volume) => sandboxes.removeVolume(volume)));
   }
 
   #changed(): void {

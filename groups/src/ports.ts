@@ -15,6 +15,17 @@ export interface SandboxWish {
   readonly allow: readonly string[];
   /** Id of the volume that is its folder. */
   readonly volume: string;
+  /** Id of the volume that is its chat's session; null: it has a fresh one, which goes with it. */
+  readonly session: string | null;
+  /** The memory of all groups; null: its tier does not have it. */
+  readonly global: { readonly volume: string; readonly mode: 'ro' | 'rw' } | null;
+}
+
+export interface VolumeWish {
+  /** Where that can be held. */
+  readonly sizeMb: number;
+  /** Several sandboxes may have it for writing, and others read it meanwhile. */
+  readonly isShared?: boolean;
 }
 
 export interface RunCommand {
@@ -50,14 +61,16 @@ export interface RunSandboxes {
   newId(): string;
   has(id: string): boolean;
   /** Id of a volume of this name, which is made where there is none. */
-  volume(name: string): Promise<string>;
+  volume(name: string, wish?: VolumeWish): Promise<string>;
   /** Whether a run would get this directory of the host. @throws host_directory_refused */
   checkDirectory(mount: GroupMount): void;
-  /** With all that is in it; nothing where there is none. @throws volume_in_use */
-  removeVolume(id: string): Promise<void>;
-  /** Resolves when it takes commands, and its folder is the agent's. */
+  /** By name or id. @throws volume_in_use */
+  checkUnused(volume: string): void;
+  /** By name or id, with all that is in it; nothing where there is none. @throws volume_in_use */
+  removeVolume(volume: string): Promise<void>;
+  /** Resolves when it takes commands. */
   make(id: string, wish: SandboxWish): Promise<void>;
-  /** Starts the command, unless that was done before. */
+  /** Starts the command, unless that was done before. Its volumes for writing are the agent's then. */
   begin(id: string, command: RunCommand): Promise<void>;
   /** Until the command has ended, or the signal aborts. */
   output(id: string, after: number, signal: AbortSignal): AsyncIterable<Piece>;

@@ -117,10 +117,11 @@ export class Registry {
     return this.#chatInfo(this.chat(body.name));
   }
 
-  removeChat(name: string): void {
-    const { group } = this.chat(name).body;
-    this.checkIdle(group, (run) => run.chat === name);
-    this.#rows.deleteChat(name);
+  /** What a chat has that no run uses now. @throws chat_not_found, group_in_use */
+  idleChat(name: string): ChatRow {
+    const row = this.chat(name);
+    this.checkIdle(row.body.group, (run) => run.chat === name);
+    return row;
   }
 
   /** @throws group_in_use while such a run is on its way */
@@ -147,8 +148,13 @@ export class Registry {
     };
   }
 
-  #chatInfo({ body, createdMs }: ChatRow): Chat {
-    return { ...body, created_at: rfc3339(createdMs), waiting: this.#rows.waiting(body.name).length };
+  #chatInfo({ body, session, createdMs }: ChatRow): Chat {
+    return {
+      ...body,
+      session,
+      created_at: rfc3339(createdMs),
+      waiting: this.#rows.waiting(body.name).length,
+    };
   }
 }
 

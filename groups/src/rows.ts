@@ -20,6 +20,8 @@ export interface GroupRow {
 
 export interface ChatRow {
   readonly body: ChatCreate;
+  /** Name of the volume that is its session, written before that is made; null: no run has had one yet. */
+  readonly session: string | null;
   readonly createdMs: number;
 }
 
@@ -111,7 +113,8 @@ export interface GroupRows {
   /** By name. */
   chats(): readonly ChatRow[];
   chat(name: string): ChatRow | undefined;
-  insertChat(row: ChatRow): void;
+  insertChat(row: Omit<ChatRow, 'session'>): void;
+  setSession(chat: string, session: string | null): void;
   /** With all that was said in it. */
   deleteChat(name: string): void;
 

@@ -4,15 +4,17 @@
  * Each step is written down before it is taken, and each can be taken again: a daemon that dies anywhere leaves a run that the next
  * one carries on. Between `hasBegun` and the command's start lies the engine's own once-only start.
  */
+import { randomBytes } from 'node:crypto';
 import { pause } from '@squash/base/pause';
 import type { Log } from '@squash/base/log';
 import { AppError } from '@squash/contract/errors';
 import { groupChannelPort, groupLimits } from '@squash/contract/group-limits';
+import { chatSession, globalMemory } from '@squash/contract/group-mounts';
 import { Channel, type ChannelOptions } from './channel.ts';
 import { IdleWatch } from './idle.ts';
 import { allowed, forbidden } from './network.ts';
 import { OutputCutter, type Told } from './output.ts';
-import type { CommandEnd, RunSandboxes } from './ports.ts';
+import type { CommandEnd, RunSandboxes, SandboxWish } from './ports.ts';
 import { promptOf } from './prompt.ts';
 import type { Registry } from './registry.ts';
 import type { GroupRow, GroupRows, RunRow } from './rows.ts';
@@ -33,6 +35,8 @@ interface End extends Pick<CommandEnd, 'isTimedOut'> {
   readonly reason: string | null;
 }
 
+/** No group is called so, and no folder of one. */
+const globalName = 'groups-global';
 /** So many of the last bytes of standard error stand in a failure's reason. */
 const stderrTold = 200;
 
@@ -101,15 +105,34 @@ export class Runner {
   }
 
   /** @throws tier_forbids, and whatever refuses a sandbox */
-  async #make(id: string, group: GroupRow, { run }: RunRow): Promise<void> {
+  async #make(id: string, group: GroupRow, row: RunRow): Promise<void> {
     const { key, body, volume: known } = group;
     const { rows, registry, sandboxes } = this.#options;
     const rule = forbidden(registry.tier(body.tier), body);
     if (rule !== undefined) throw new AppError('tier_forbids', rule);
     const volume = known ?? (await sandboxes.volume(`group-${key}`));
     if (known === null) rows.transaction(() => rows.setVolume(body.name, volume));
+    const session = row.isIsolated ? null : await this.#session(row.chat, body.session_mb);
     const { hardS: timeoutS } = this.#timeouts(group);
-    await sandboxes.make(id, { group: body, run, timeoutS, allow: allowed(body), volume });
+    const places = { volume, session, global: await this.#global(body.tier) };
+    await sandboxes.make(id, { group: body, run: row.run, timeoutS, allow: allowed(body), ...places });
+  }
+
+  async #global(tier: string): Promise<SandboxWish['global']> {
+    const { registry, sandboxes } = this.#options;
+    const { global_memory: mode } = registry.tier(tier);
+    if (mode === 'none') return null;
+    const wish = { sizeMb: groupLimits.globalMb, isShared: true };
+    return { volume: await sandboxes.volume(globalName, wish), mode };
+  }
+
+  /** Id of the chat's own volume. Its name is never used again: what a repair has lost a row of is nobody else's. */
+  async #session(chat: string, sizeMb: number): Promise<string> {
+    const { rows, registry, sandboxes } = this.#options;
+    const known = registry.chat(chat).session;
+    const name = known ?? `session-${randomBytes(8).toString('hex')}`;
+    if (known === null) rows.transaction(() => rows.setSession(chat, name));
+    return await sandboxes.volume(name, { sizeMb });
   }
 
   #timeouts({ body }: GroupRow): { readonly hardS: number; readonly idleS: number } {
@@ -119,16 +142,18 @@ export class Runner {
 
   async #begin(id: string, of: GroupRow, { run, chat, group }: RunRow): Promise<void> {
     const { body } = of;
-    const { rows, sandboxes } = this.#options;
+    const { rows, registry, sandboxes } = this.#options;
     rows.transaction(() => rows.putRun({ ...this.#row(run), hasBegun: true }));
     await sandboxes.begin(id, {
       argv: body.command,
       env: {
-        HOME: '/workspace/group',
+        HOME: chatSession,
         ...body.env,
         SQUASH_GROUP: group,
         SQUASH_CHAT: chat,
         SQUASH_RUN: `${run}`,
+        SQUASH_SESSION: chatSession,
+        ...(registry.tier(body.tier).global_memory !== 'none' && { SQUASH_GLOBAL: globalMemory }),
         SQUASH_CHANNEL: `http://caller.squash.internal:${groupChannelPort}`,
       },
       stdin: Buffer.from(promptOf(chat, rows.messagesOf(run))),

@@ -4,12 +4,17 @@ import { systemClock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import { AppError, type ErrorCode } from '@squash/contract/errors';
 import { groupLimits } from '@squash/contract/group-limits';
-import { groupFolder as folder, type GroupMount } from '@squash/contract/group-mounts';
+import {
+  chatSession,
+  globalMemory,
+  groupFolder as folder,
+  type GroupMount,
+} from '@squash/contract/group-mounts';
 import { sandboxIdSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import { sandboxCreateSchema } from '@squash/contract/native-sandbox';
 import { ownerByDefault } from '@squash/contract/sandbox';
-import { volumeRefSchema } from '@squash/contract/volume';
+import type { VolumeInfo } from '@squash/contract/volume';
 import { LocalGroups } from '@squash/groups/groups';
 import type {
   CommandEnd,
@@ -19,6 +24,7 @@ import type {
   RunCommand,
   RunSandboxes,
   SandboxWish,
+  VolumeWish,
   Witness,
 } from '@squash/groups/ports';
 import { createSandbox } from './api/create-sandbox.ts';
@@ -27,6 +33,7 @@ import { newSandboxId } from './api/sandbox-id.ts';
 import type { Engine } from './engine/engine.ts';
 import type { Audit } from './http/audit.ts';
 import { operator } from './http/caller.ts';
+import { sharedLabel } from './mounts/mount-sources.ts';
 import type { EventPort } from './sandbox/event-port.ts';
 import type { Store } from './store/store.ts';
 
@@ -112,6 +119,8 @@ const answers = {
 class EngineSandboxes implements RunSandboxes {
   readonly #engine: Engine;
   readonly #rules: OpenGroupsOptions['rules'];
+  /** Volumes that are being made, by name. */
+  readonly #making = new Map<string, Promise<string>>();
 
   constructor(engine: Engine, rules: OpenGroupsOptions['rules']) {
     this.#engine = engine;
@@ -126,13 +135,44 @@ class EngineSandboxes implements RunSandboxes {
     return this.#engine.sandboxes.list().some((each) => each.id === id);
   }
 
-  async volume(name: string): Promise<string> {
+  /** Runs that begin at once wait for the same one. */
+  async volume(name: string, wish?: VolumeWish): Promise<string> {
+    const known = this.#known(name);
+    if (known !== undefined) return known.id;
+    const making =
+      this.#making.get(name) ?? this.#makeVolume(name, wish).finally(() => this.#making.delete(name));
+    this.#making.set(name, making);
+    return await making;
+  }
+
+  async #makeVolume(name: string, wish: VolumeWish | undefined): Promise<string> {
     const { volumes } = this.#engine;
+    const body = { name, labels: wish?.isShared === true ? { [sharedLabel]: 'groups' } : {} };
+    if (wish === undefined) return (await volumes.create(asker, body)).id;
     try {
-      return volumes.get(asker, name).id;
+      return (await volumes.create(asker, { ...body, size_mb: wish.sizeMb })).id;
+    } catch (error) {
+      if (!isCode(error, 'limits_unenforceable')) throw error;
+      return (await volumes.create(asker, body)).id;
+    }
+  }
+
+  checkUnused(volume: string): void {
+    const known = this.#known(volume);
+    const [other] = known?.attached_to ?? [];
+    if (other === undefined) return;
+    throw new AppError(
+      'volume_in_use',
+      `Cannot remove volume "${known?.name}": sandbox "${other.sandbox}" has it attached`,
+    );
+  }
+
+  #known(volume: string): VolumeInfo | undefined {
+    try {
+      return this.#engine.volumes.get(asker, volume);
     } catch (error) {
       if (!isCode(error, 'volume_not_found')) throw error;
-      return (await volumes.create(asker, { name, labels: {} })).id;
+      return undefined;
     }
   }
 
@@ -145,13 +185,13 @@ class EngineSandboxes implements RunSandboxes {
     );
   }
 
-  async removeVolume(id: string): Promise<void> {
-    await this.#engine.volumes.remove(asker, id).catch((error: unknown) => {
+  async removeVolume(volume: string): Promise<void> {
+    await this.#engine.volumes.remove(asker, volume).catch((error: unknown) => {
       if (!isCode(error, 'volume_not_found')) throw error;
     });
   }
 
-  async make(id: string, { group, run, timeoutS, allow, volume }: SandboxWish): Promise<void> {
+  async make(id: string, { group, run, timeoutS, allow, ...places }: SandboxWish): Promise<void> {
     const body = sandboxCreateSchema.parse({
       name: `group ${group.name} run ${run}`,
       labels: { group: group.name },
@@ -161,14 +201,14 @@ class EngineSandboxes implements RunSandboxes {
       policy: { allow },
       secrets: group.secrets,
       lifetime_s: timeoutS + groupLimits.lingerS,
-      mounts: [{ volume: volumeRefSchema.parse(volume), path: folder, mode: 'rw' }, ...group.mounts],
+      mounts: [...volumesAt(places), ...group.mounts],
     });
     const given = { id: sandboxIdSchema.parse(id), body, caller: operator, once: undefined };
     await createSandbox(this.#engine, this.#rules, given);
   }
 
   async begin(id: string, { argv, env, stdin, timeoutMs, outputBytesMax }: RunCommand): Promise<void> {
-    const { processes, files } = this.#engine;
+    const { processes, files, volumes } = this.#engine;
     const sandbox = sandboxIdSchema.parse(id);
     try {
       processes.get(sandbox, command);
@@ -176,8 +216,11 @@ class EngineSandboxes implements RunSandboxes {
     } catch (error) {
       if (!isCode(error, 'process_not_found')) throw error;
     }
-    // Nothing of the agent's has run here yet, so the path is the mount that was made for it.
-    await files.change({ id: sandbox, path: folder }, { owner: agent }, AbortSignal.timeout(fileMs));
+    // Nothing of the agent's has run here yet, so the paths are the mounts that were made for it, or nothing stands there.
+    await files.makeDirectory({ id: sandbox, path: chatSession }, { createParents: true });
+    const written = volumes.mounts(sandbox).filter(({ volume, mode }) => volume !== null && mode === 'rw');
+    for (const path of new Set([chatSession, ...written.map((mount) => mount.path)]))
+      await files.change({ id: sandbox, path }, { owner: agent }, AbortSignal.timeout(fileMs));
     const request = {
       argv,
       env,
@@ -239,6 +282,15 @@ class EngineSandboxes implements RunSandboxes {
       }
     }
   }
+}
+
+/** Where a run has what is kept of it. */
+function volumesAt({ volume, session, global }: Pick<SandboxWish, 'volume' | 'session' | 'global'>) {
+  return [
+    { volume, path: folder, mode: 'rw' },
+    ...(session === null ? [] : [{ volume: session, path: chatSession, mode: 'rw' }]),
+    ...(global === null ? [] : [{ ...global, path: globalMemory }]),
+  ];
 }
 
 function isCode(error: unknown, code: ErrorCode): boolean {

@@ -157,6 +157,7 @@ OPERATIONS = {
     "chat.create": Operation("chat.create", "POST", "/v1/chats", (), True, False),
     "chat.list": Operation("chat.list", "GET", "/v1/chats", (), False, False),
     "chat.remove": Operation("chat.remove", "DELETE", "/v1/chats/{chat}", (), False, False),
+    "chat.reset": Operation("chat.reset", "POST", "/v1/chats/{chat}/reset", (), False, False),
     "chat.message": Operation("chat.message", "POST", "/v1/chats/{chat}/messages", (), True, False),
     "chat.read": Operation("chat.read", "GET", "/v1/chats/{chat}/messages", ("after", "limit"), False, False),
     "schedule.create": Operation("schedule.create", "POST", "/v1/schedules", (), True, False),

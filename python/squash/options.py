@@ -912,6 +912,8 @@ class TierSetOptions(_TierSetOptions, total=False):
     """the least time between two times of such a schedule, and before one that comes once"""
     mounts: Literal["none", "ro", "rw"]
     """how its groups may have directories of the host, of those that are listed"""
+    global_memory: Literal["none", "ro", "rw"]
+    """how its groups’ runs have `/workspace/global`, the memory that all groups share"""
     runs_max: int
     """runs at once, of all its groups"""
     priority: int
@@ -936,7 +938,7 @@ class GroupCreateMounts(_GroupCreateMounts, total=False):
 class _GroupCreateOptions(TypedDict):
     tier: str
     command: Sequence[str]
-    """run for each run, by uid 1000 in `/workspace/group`; the messages are its standard input"""
+    """run for each run, by uid 1000 in `/workspace/group`, its home `/workspace/session`; the messages are its standard input"""
 
 
 class GroupCreateOptions(_GroupCreateOptions, total=False):
@@ -959,6 +961,8 @@ class GroupCreateOptions(_GroupCreateOptions, total=False):
     """a run is ended when neither output nor an action came for so long; null: as the tier says"""
     output_bytes_max: int
     """what of a run’s output is told"""
+    session_mb: int
+    """what the session of each of its chats may take, where this host can hold it to that"""
 
 
 class GroupRunsOptions(TypedDict, total=False):

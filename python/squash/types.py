@@ -2028,6 +2028,8 @@ class Tier(Record):
     """which secrets its groups’ sandboxes may use at most"""
     mounts: Literal["none", "ro", "rw"]
     """how its groups may have directories of the host, of those that are listed"""
+    global_memory: Literal["none", "ro", "rw"]
+    """how its groups’ runs have `/workspace/global`, the memory that all groups share"""
     runs_max: int
     """runs at once, of all its groups"""
     priority: int
@@ -2049,6 +2051,7 @@ class Tier(Record):
         "reach": r.array(r.text),
         "secrets": r.either(r.anything, r.array(r.text)),
         "mounts": r.text,
+        "global_memory": r.text,
         "runs_max": r.integer,
         "priority": r.integer,
         "timeout_s": r.integer,
@@ -2077,7 +2080,7 @@ class Group(Record):
     name: str
     tier: str
     command: list[str]
-    """run for each run, by uid 1000 in `/workspace/group`; the messages are its standard input"""
+    """run for each run, by uid 1000 in `/workspace/group`, its home `/workspace/session`; the messages are its standard input"""
     layers: list[str]
     image: str | None
     """an OCI image that was pulled, below the layers"""
@@ -2095,6 +2098,8 @@ class Group(Record):
     """a run is ended when neither output nor an action came for so long; null: as the tier says"""
     output_bytes_max: int
     """what of a run’s output is told"""
+    session_mb: int
+    """what the session of each of its chats may take, where this host can hold it to that"""
     volume: str | None
     """its folder; null: no run has had one yet"""
     created_at: str
@@ -2117,6 +2122,7 @@ class Group(Record):
         "timeout_s": r.nullable(r.integer),
         "idle_timeout_s": r.nullable(r.integer),
         "output_bytes_max": r.integer,
+        "session_mb": r.integer,
         "volume": r.nullable(r.text),
         "created_at": r.text,
         "created_by": r.nullable(r.text),
@@ -2208,6 +2214,8 @@ class Chat(Record):
     """who may start runs; `*`: everybody"""
     others: Literal["context", "drop"]
     """what becomes of other senders’ messages: the next run reads them, or they are not stored"""
+    session: str | None
+    """the volume of what its agent keeps for it alone; null: no run has had one yet"""
     created_at: str
     waiting: int
     """messages that no run has had"""
@@ -2217,6 +2225,7 @@ class Chat(Record):
         "trigger": r.nullable(r.text),
         "senders": r.either(r.anything, r.array(r.text)),
         "others": r.text,
+        "session": r.nullable(r.text),
         "created_at": r.text,
         "waiting": r.integer,
     }

@@ -149,6 +149,8 @@ class Sync(unittest.TestCase):
         with self.assertRaises(Conflict):
             groups.tiers.remove("quiet")
         self.assertEqual(groups.get("py").tier, [each for each in groups.list()][0].tier)
+        groups.chats.reset("py-chat")
+        self.assertIsNone([each.session for each in groups.chats.list()][0])
         groups.chats.remove("py-chat")
         groups.remove("py")
         groups.tiers.remove("quiet")

@@ -60,9 +60,14 @@ class Chats {
     return (await this.#connection.call('chat.list', options)).items;
   }
 
-  /** `chat.remove`: with all that was said in it. */
+  /** `chat.remove`: with all that was said in it, and its session. @throws Conflict while a run of it is on its way */
   async remove(chat: string, options: Signal = {}): Promise<void> {
     await this.#connection.call('chat.remove', { path: { chat }, ...options });
+  }
+
+  /** `chat.reset`: its next run begins a new conversation. @throws Conflict while a run of it is on its way */
+  async reset(chat: string, options: Signal = {}): Promise<void> {
+    await this.#connection.call('chat.reset', { path: { chat }, ...options });
   }
 
   /** `chat.message`: brings one in. With an `id` it may be sent again. */

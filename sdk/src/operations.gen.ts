@@ -143,6 +143,7 @@ export const operations = {
   'chat.create': { method: 'POST', path: '/v1/chats' },
   'chat.list': { method: 'GET', path: '/v1/chats' },
   'chat.remove': { method: 'DELETE', path: '/v1/chats/{chat}' },
+  'chat.reset': { method: 'POST', path: '/v1/chats/{chat}/reset' },
   'chat.message': { method: 'POST', path: '/v1/chats/{chat}/messages' },
   'chat.read': { method: 'GET', path: '/v1/chats/{chat}/messages' },
   'schedule.create': { method: 'POST', path: '/v1/schedules' },

@@ -155,6 +155,8 @@ export interface Chat {
   readonly senders: "*" | readonly string[];
   /** what becomes of other senders’ messages: the next run reads them, or they are not stored. Default: "context" */
   readonly others: "context" | "drop";
+  /** the volume of what its agent keeps for it alone; null: no run has had one yet */
+  readonly session: string | null;
   readonly created_at: string;
   /** messages that no run has had */
   readonly waiting: number;
@@ -502,7 +504,7 @@ export interface GcStart {
 export interface Group {
   readonly name: string;
   readonly tier: string;
-  /** run for each run, by uid 1000 in `/workspace/group`; the messages are its standard input */
+  /** run for each run, by uid 1000 in `/workspace/group`, its home `/workspace/session`; the messages are its standard input */
   readonly command: readonly string[];
   readonly layers: readonly string[];
   /** an OCI image that was pulled, below the layers. Default: null */
@@ -529,6 +531,8 @@ export interface Group {
   readonly idle_timeout_s: number | null;
   /** what of a run’s output is told. Default: 1048576 */
   readonly output_bytes_max: number;
+  /** what the session of each of its chats may take, where this host can hold it to that. Default: 256 */
+  readonly session_mb: number;
   /** its folder; null: no run has had one yet */
   readonly volume: string | null;
   readonly created_at: string;
@@ -567,7 +571,7 @@ export interface GroupActionDecision {
 export interface GroupCreate {
   readonly name: string;
   readonly tier: string;
-  /** run for each run, by uid 1000 in `/workspace/group`; the messages are its standard input */
+  /** run for each run, by uid 1000 in `/workspace/group`, its home `/workspace/session`; the messages are its standard input */
   readonly command: readonly string[];
   /** of its sandboxes; none: those of the image, or the first base layer. Default: [] */
   readonly layers?: readonly string[];
@@ -596,6 +600,8 @@ export interface GroupCreate {
   readonly idle_timeout_s?: number | null;
   /** what of a run’s output is told. Default: 1048576 */
   readonly output_bytes_max?: number;
+  /** what the session of each of its chats may take, where this host can hold it to that. Default: 256 */
+  readonly session_mb?: number;
 }
 
 export interface GroupRun {
@@ -1743,6 +1749,8 @@ export interface Tier {
   readonly secrets: "all" | readonly string[];
   /** how its groups may have directories of the host, of those that are listed. Default: "none" */
   readonly mounts: "none" | "ro" | "rw";
+  /** how its groups’ runs have `/workspace/global`, the memory that all groups share. Default: "ro" */
+  readonly global_memory: "none" | "ro" | "rw";
   /** runs at once, of all its groups. Default: 8 */
   readonly runs_max: number;
   /** whose runs begin first where several wait; a run that waits counts one more each minute. Default: 0 */
@@ -1788,6 +1796,8 @@ export interface TierChange {
   readonly secrets: "all" | readonly string[];
   /** how its groups may have directories of the host, of those that are listed. Default: "none" */
   readonly mounts?: "none" | "ro" | "rw";
+  /** how its groups’ runs have `/workspace/global`, the memory that all groups share. Default: "ro" */
+  readonly global_memory?: "none" | "ro" | "rw";
   /** runs at once, of all its groups. Default: 8 */
   readonly runs_max?: number;
   /** whose runs begin first where several wait; a run that waits counts one more each minute. Default: 0 */
@@ -3787,6 +3797,15 @@ export interface Operations {
     readonly event: never;
   };
   'chat.remove': {
+    readonly path: {
+      readonly chat: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'chat.reset': {
     readonly path: {
       readonly chat: string;
     };

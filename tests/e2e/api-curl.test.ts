@@ -320,6 +320,7 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'chat.create': ['group'],
   'chat.list': ['group', 'chat'],
   'chat.remove': ['group', 'chat'],
+  'chat.reset': ['group', 'chat'],
   'chat.message': ['group', 'chat'],
   'chat.read': ['group', 'chat', 'said'],
   'schedule.create': ['group', 'chat'],

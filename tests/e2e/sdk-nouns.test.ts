@@ -279,6 +279,8 @@ test('groups, chats and tiers are made, spoken to and removed', async () => {
   };
   await waitFor('the run', done);
   assert.equal((await groups.chats.read('sdk-chat', { limit: 1 }))[0]?.by, 'sdk');
+  await groups.chats.reset('sdk-chat');
+  assert.equal((await groups.chats.list())[0]?.session, null);
   const [held] = await groups.actions({ state: 'held' });
   assert.equal((await groups.decide(held?.number ?? 0, { decision: 'deny', reason: 'no' })).reason, 'no');
   const daily = { chat: 'sdk-chat', name: 'daily', text: 'hello', cron: '0 7 * * *' };

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import type { Action } from '@squash/contract/actions';
-import type { OutMessage, Run } from '@squash/contract/groups';
+import type { Chat, OutMessage, Run } from '@squash/contract/groups';
 import type { ScheduleRun } from '@squash/contract/schedules';
 import type { GroupScene } from '../support/group-scene.ts';
 import { waitFor } from '../support/wait.ts';
@@ -60,6 +60,8 @@ export class GroupModel {
   readonly #out = new Map<string, readonly OutMessage[]>(chats.map((chat) => [chat, []]));
   readonly #lines = new Map<string, Map<string, ScheduleRun>>();
   readonly #runs = new Map<number, Run>();
+  /** By chat: it has one, and no other ever. */
+  readonly #sessions = new Map<string, string>();
   readonly #actions = new Map<number, Action>();
   /** Of what was stored. */
   #lostAnswers = 0;
@@ -129,9 +131,27 @@ export class GroupModel {
     this.#onces.set(text, true);
   }
 
+  /** Each is somebody's: a session is named in its chat before it is made. */
+  async #checkVolumes(scene: GroupScene): Promise<void> {
+    const { items: volumes } = await scene.call<{ items: { name: string }[] }>('GET', '/v1/volumes');
+    const { items } = await scene.call<{ items: Chat[] }>('GET', '/v1/chats');
+    for (const { name, session } of items) {
+      const known = this.#sessions.get(name);
+      assert.ok(known === undefined || known === session, `${name} had ${known}, and has ${session}`);
+      if (session !== null) this.#sessions.set(name, session);
+    }
+    const sessions = new Set(this.#sessions.values());
+    const strange = volumes.filter(
+      ({ name }) => !/^group-\d+$/.test(name) && name !== 'groups-global' && !sessions.has(name),
+    );
+    assert.deepEqual(strange, []);
+    assert.ok(volumes.length <= groupNames.length + sessions.size + 1);
+  }
+
   /** Looks at everything. @throws at what is missing, twice, other, or out of its order */
   async check(scene: GroupScene): Promise<void> {
     for (const chat of chats) await this.#checkOut(scene, chat);
+    await this.#checkVolumes(scene);
     for (const group of groupNames) {
       const { items: runs } = await scene.call<{ items: Run[] }>(
         'GET',

@@ -170,6 +170,9 @@ test('a place in the sandbox is refused when it is the folder’s, the kernel’
   for (const path of [
     '/workspace/group',
     '/workspace/group/x',
+    '/workspace/session',
+    '/workspace/global',
+    '/workspace/session/.claude',
     '/workspace',
     '/proc/1',
     '/sys',

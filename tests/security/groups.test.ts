@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { Action } from '@squash/contract/actions';
 import { groupLimits } from '@squash/contract/group-limits';
-import type { Group } from '@squash/contract/groups';
+import type { Chat, Group } from '@squash/contract/groups';
 import type { Schedule } from '@squash/contract/schedules';
 import { GroupScene } from '../support/group-scene.ts';
 import { processes } from '../support/leaks.ts';
@@ -490,10 +490,11 @@ describe('an untrusted group', () => {
     await scene.call('DELETE', '/v1/groups/linker');
     assert.equal(await readFile(canary, 'utf8'), 'alive');
     await rm(directory, { recursive: true });
-    const { items } = await scene.call<{ items: readonly { labels: object }[] }>('GET', '/v1/volumes');
-    const groups = (await scene.call<{ items: Group[] }>('GET', '/v1/groups')).items.filter(
-      ({ volume }) => volume !== null,
-    );
-    assert.equal(items.length, groups.length);
+    const all = async <T>(what: string) =>
+      (await scene.call<{ items: readonly T[] }>('GET', `/v1/${what}`)).items;
+    const folders = (await all<Group>('groups')).map(({ volume }) => volume);
+    const sessions = (await all<Chat>('chats')).map(({ session }) => session);
+    const owned = [...folders, ...sessions].filter((each) => each !== null);
+    assert.equal((await all('volumes')).length, owned.length + 1, 'and the memory of all groups');
   });
 });

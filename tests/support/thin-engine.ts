@@ -153,6 +153,7 @@ export const thinGroups: Groups = {
   chats: () => [],
   createChat: unusedPart,
   removeChat: unusedPart,
+  resetChat: unusedPart,
   message: unusedPart,
   said: unusedPart,
 };

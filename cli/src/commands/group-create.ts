@@ -13,6 +13,7 @@ export async function run({ positionals: [name], rest, flags, client, json }: Ca
   const memory = { min: limits.memoryMbMin, max: limits.memoryMbMax };
   const timeout = { min: groupLimits.timeoutS.least, max: groupLimits.timeoutS.most };
   const idle = { min: groupLimits.idleTimeoutS.least, max: groupLimits.idleTimeoutS.most };
+  const session = { min: groupLimits.sessionMb.least, max: groupLimits.sessionMb.most };
   const made = await client.post<Group>(groupsPath(), {
     name,
     tier: flags.text('tier') ?? 'untrusted',
@@ -24,6 +25,7 @@ export async function run({ positionals: [name], rest, flags, client, json }: Ca
     ...(flags.isSet('secret') && { secrets: flags.list('secret') }),
     ...(flags.isSet('mount') && { mounts: flags.list('mount').map(parseMount) }),
     ...(flags.isSet('memory') && { memory_mb: flags.integer('memory', memory) }),
+    ...(flags.isSet('session-mb') && { session_mb: flags.integer('session-mb', session) }),
     ...(flags.isSet('idle-timeout') && { idle_timeout_s: flags.integer('idle-timeout', idle) }),
     ...(flags.isSet('timeout') && { timeout_s: flags.integer('timeout', timeout) }),
   });

@@ -24,6 +24,7 @@ export async function run({ client, json }: Call): Promise<number> {
           text: ({ secrets }) => (secrets === 'all' ? secrets : secrets.join(',') || 'none'),
         },
         { title: 'MOUNTS', text: ({ mounts }) => mounts },
+        { title: 'GLOBAL', text: ({ global_memory: mode }) => mode },
       ],
       list.items,
     );

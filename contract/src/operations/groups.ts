@@ -112,7 +112,7 @@ const groupRemove = defineOperation({
   method: 'DELETE',
   path: '/v1/groups/{group}',
   dialect: 'native',
-  summary: 'Remove a group with its chats, what waits in them, and its folder',
+  summary: 'Remove a group with its chats, what waits in them, their sessions, and its folder',
   params: groupParams,
   answers: [{ status: 204, description: 'It is gone' }],
   errors: ['group_not_found', 'group_in_use', 'volume_in_use', 'disk_full'],
@@ -196,10 +196,23 @@ const chatRemove = defineOperation({
   method: 'DELETE',
   path: '/v1/chats/{chat}',
   dialect: 'native',
-  summary: 'Remove a chat with all that was said in it',
+  summary: 'Remove a chat with all that was said in it, and its session',
   params: chatParams,
   answers: [{ status: 204, description: 'It is gone' }],
-  errors: ['chat_not_found', 'group_in_use', 'disk_full'],
+  errors: ['chat_not_found', 'group_in_use', 'volume_in_use', 'disk_full'],
+  permission: 'admin',
+});
+
+const chatReset = defineOperation({
+  id: 'chat.reset',
+  method: 'POST',
+  path: '/v1/chats/{chat}/reset',
+  dialect: 'native',
+  summary: 'Throw a chat’s session away: its next run begins a new conversation',
+  description: 'What was said in the chat and the group’s folder stay as they are.',
+  params: chatParams,
+  answers: [{ status: 204, description: 'The session is gone, or there was none' }],
+  errors: ['chat_not_found', 'group_in_use', 'volume_in_use', 'disk_full'],
   permission: 'admin',
 });
 
@@ -249,6 +262,7 @@ export const groupOperations = {
   'chat.create': chatCreate,
   'chat.list': chatList,
   'chat.remove': chatRemove,
+  'chat.reset': chatReset,
   'chat.message': chatMessage,
   'chat.read': chatRead,
 } as const satisfies Operations;

@@ -32,8 +32,12 @@ export function groupHandlers(groups: Groups): HandlersOf<typeof groupOperations
       json(groups.decide(params.number, { ...body, by: auditCaller(caller) })),
     'chat.create': ({ body }) => json(groups.createChat(body)),
     'chat.list': () => all(groups.chats()),
-    'chat.remove': ({ params }) => {
-      groups.removeChat(params.chat);
+    'chat.remove': async ({ params }) => {
+      await groups.removeChat(params.chat);
+      return empty;
+    },
+    'chat.reset': async ({ params }) => {
+      await groups.resetChat(params.chat);
       return empty;
     },
     'chat.message': ({ params, body }) => json(groups.message(params.chat, body)),

@@ -13,6 +13,12 @@ import type { MountSpec } from '../drivers/driver.ts';
 import { type Judgement, judgeHostDirectory, type Surroundings, type Verdict } from './judge.ts';
 import { lookAt } from './look.ts';
 
+/**
+ * Of a volume that the daemon itself gives to several for writing: what one writes the others see at once. No client can set it, nor any
+ * label that begins like this.
+ */
+export const sharedLabel = 'squash.shared';
+
 export interface MountSourcesOptions {
   readonly store: Store;
   /** `host-directories.json` */
@@ -55,9 +61,10 @@ export class StoredMountSources {
     const { store } = this.#options;
     for (const { volume, mode } of mounts) {
       if (volume === null) continue;
-      const { id, name } = this.#volume({ volume });
+      const { id, name, labels } = this.#volume({ volume });
       if (this.isHeld(id))
         throw new AppError('volume_in_use', `Cannot attach volume "${name}": it is being copied`);
+      if (labels[sharedLabel] !== undefined) continue;
       const others = [
         ...store.read(() => store.volumes.attachments(id)),
         ...mounts.filter((each) => each.volume === volume).slice(1),

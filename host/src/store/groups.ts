@@ -140,7 +140,7 @@ export class GroupTable implements GroupRows {
     return this.#all('SELECT * FROM chats WHERE name = ?', name).map(chatOf)[0];
   }
 
-  insertChat({ body, createdMs }: ChatRow): void {
+  insertChat({ body, createdMs }: Omit<ChatRow, 'session'>): void {
     const { name, group } = body;
     this.#run(
       'INSERT INTO chats (name, grp, body, created_ms) VALUES (?, ?, ?, ?)',
@@ -149,6 +149,10 @@ export class GroupTable implements GroupRows {
       JSON.stringify(body),
       createdMs,
     );
+  }
+
+  setSession(chat: string, session: string | null): void {
+    this.#run('UPDATE chats SET session = ? WHERE name = ?', session, chat);
   }
 
   deleteChat(name: string): void {
@@ -355,7 +359,7 @@ function groupOf(row: Row): GroupRow {
 
 function chatOf(row: Row): ChatRow {
   const body: ChatCreate = chatCreateSchema.parse(JSON.parse(String(row['body'])));
-  return { body, createdMs: Number(row['created_ms']) };
+  return { body, session: text.parse(row['session']), createdMs: Number(row['created_ms']) };
 }
 
 /** SQLite has no booleans. */

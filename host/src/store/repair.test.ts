@@ -263,7 +263,7 @@ test('rows of groups in a sound database that can not be understood, or have los
   change(
     data.database,
     `UPDATE groups SET volume = 'vol_gone' WHERE name = 'g'; DELETE FROM group_tiers;
-      UPDATE groups SET body = 'no json' WHERE name = 'h'; INSERT INTO chats VALUES ('lost', 'nobody', '{}', 1);
+      UPDATE groups SET body = 'no json' WHERE name = 'h'; INSERT INTO chats VALUES ('lost', 'nobody', '{}', 1, NULL);
       UPDATE group_actions SET request = '{"action":"unknown"}' WHERE grp = 'g'`,
   );
   const report = await repairDatabase(data.path, Date.now());

@@ -395,4 +395,7 @@ export const migrations: readonly string[] = [
   ) STRICT;
   CREATE INDEX schedule_lines_by_schedule ON schedule_lines (schedule, key);
   `,
+  `
+  ALTER TABLE chats ADD COLUMN session TEXT;  -- its volume's name, written before that is made; NULL: no run has had one yet
+  `,
 ];

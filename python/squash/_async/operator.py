@@ -363,8 +363,12 @@ class AsyncChats(_AsyncNoun):
         return self._client.records(types.Chat, "chat.list", {}, {})
 
     async def remove(self, chat: str) -> None:
-        """chat.remove: with all that was said in it."""
+        """chat.remove: with all that was said in it, and its session. Raises Conflict while a run of it is on its way."""
         await self._client.ask("chat.remove", {"chat": chat}, {})
+
+    async def reset(self, chat: str) -> None:
+        """chat.reset: its next run begins a new conversation. Raises Conflict while a run of it is on its way."""
+        await self._client.ask("chat.reset", {"chat": chat}, {})
 
     async def message(
         self, chat: str, text: str, **options: Unpack[opt.ChatMessageOptions]

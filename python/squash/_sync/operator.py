@@ -364,8 +364,12 @@ class Chats(_AsyncNoun):
         return self._client.records(types.Chat, "chat.list", {}, {})
 
     def remove(self, chat: str) -> None:
-        """chat.remove: with all that was said in it."""
+        """chat.remove: with all that was said in it, and its session. Raises Conflict while a run of it is on its way."""
         self._client.ask("chat.remove", {"chat": chat}, {})
+
+    def reset(self, chat: str) -> None:
+        """chat.reset: its next run begins a new conversation. Raises Conflict while a run of it is on its way."""
+        self._client.ask("chat.reset", {"chat": chat}, {})
 
     def message(
         self, chat: str, text: str, **options: Unpack[opt.ChatMessageOptions]
