@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { squashOk } from '../support/cli.ts';
 import { debianModules, vmModule } from '../support/clients-layer.ts';
 import { type Answer, TestDaemon } from '../support/daemon.ts';
 import { processesOf } from '../support/leaks.ts';
@@ -72,14 +73,14 @@ const counts = (file: string): string =>
 test('its processes go on in both, which are two sandboxes from then on', async () => {
   await output(source, 'tr -d - </proc/sys/kernel/random/uuid >/etc/machine-id; echo before >/root/before');
   await output(source, `nohup sh -c '${counts('n')}' >/dev/null 2>&1 &`);
-  // It is followed meanwhile: 40 lines, one in each fifth of a second.
+  // It is followed meanwhile: 30 lines, one in each fifth of a second.
   const followed = daemon.request('POST', `/cgi-bin/api/sandboxes/${source}/exec`, {
-    cmd: `sh -c '${counts('followed')}' sh 40`,
+    cmd: `sh -c '${counts('followed')}' sh 30`,
   });
   await goesOn(source, 'n', 0);
   await goesOn(source, 'followed', 3);
   const before = await counted(source, 'n');
-  copy = await create({ from: { sandbox: source }, memory: true });
+  copy = (await squashOk(daemon, ['fork', '--with-memory', source])).trim();
   assert.deepEqual(leftovers(), []);
   for (const id of [source, copy]) {
     const now = await counted(id, 'n');
@@ -107,11 +108,11 @@ test('its processes go on in both, which are two sandboxes from then on', async 
   assert.equal(await output(source, 'cat /root/mine'), 'source');
   assert.equal(await output(copy, 'cat /root/mine'), 'copy');
   // What nobody follows there goes on as well, and whoever followed it has missed nothing.
-  await goesOn(copy, 'followed', 35);
+  await goesOn(copy, 'followed', 26);
   const { json } = await followed;
   assert.deepEqual(
     [json.exit_code, json.stdout],
-    [0, Array.from({ length: 39 }, (_, at) => `${at + 1}\n`).join('')],
+    [0, Array.from({ length: 29 }, (_, at) => `${at + 1}\n`).join('')],
   );
   const { json: commands } = await send('GET', `${sandboxes}/${copy}/processes?limit=100`);
   assert.ok(commands.items.every(({ state }: { readonly state: string }) => state === 'ended'));
