@@ -103,6 +103,9 @@ test('its processes go on in both, which are two sandboxes from then on', async 
   }
   const told = Number(await output(copy, 'date +%s%3N'));
   assert.ok(Math.abs(told - Date.now()) < 5000, `${told - Date.now()} ms off`);
+  // What PID 1 has for it no command gets.
+  assert.equal(await output(copy, 'cut -f2 /proc/self/status | grep -c 00000000800405fb'), '3');
+  assert.equal(await output(copy, 'cat /proc/1/environ 2>/dev/null || echo closed'), 'closed');
   await output(source, 'echo source >/root/mine');
   await output(copy, 'echo copy >/root/mine; sync');
   assert.equal(await output(source, 'cat /root/mine'), 'source');
@@ -120,7 +123,7 @@ test('its processes go on in both, which are two sandboxes from then on', async 
 
 test('what can not be forked with its memory is refused', async () => {
   const plain = await create({ from: { layers: ['000-base-debian'] } });
-  assert.deepEqual(await refused({ from: { sandbox: plain }, memory: true }), [409, 'vm_unsupported']);
+  assert.deepEqual(await refused({ from: { sandbox: plain }, memory: true }), [400, 'unsupported_feature']);
   assert.deepEqual(await refused({ memory: true }), [400, 'invalid_request']);
   const from = { sandbox: source };
   assert.deepEqual(await refused({ from, memory: true, backend: 'chroot' }), [400, 'invalid_request']);

@@ -245,7 +245,7 @@ export interface Driver {
   thaw(id: SandboxId): Promise<void>;
   /** Other limits for one that runs. @throws sandbox_not_ready, launch_failed */
   limit(id: SandboxId, limits: SandboxLimits): Promise<void>;
-  /** @throws vm_unsupported where what runs can't be saved with its memory */
+  /** @throws unsupported_feature, vm_unsupported where what runs can't be saved with its memory */
   checkMemory(backend: Backend): void;
   /**
    * Writes what one that runs holds to two new files, and lets it go on, also where that fails. Meanwhile it can't be reached: whoever

@@ -19,7 +19,7 @@ export interface MemoryStart {
   readonly trust: LayerDigest | null;
 }
 
-/** Before anything is made. @throws vm_unsupported, invalid_request */
+/** Before anything is made. @throws unsupported_feature, vm_unsupported, invalid_request */
 export function checkMemoryFork(wish: CreateWish, { row, world }: Sandbox): void {
   const { native } = wish;
   if (native?.from?.memory !== true) return;

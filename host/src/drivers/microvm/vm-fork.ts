@@ -43,7 +43,7 @@ export class VmForks {
     if (gate !== undefined) await unlessAborted(gate, signal);
   }
 
-  /** It goes on afterwards, whatever happens. @param disk in the VMM's root @throws guest_failed, disk_full */
+  /** It goes on afterwards, whatever happens. @param giveUp it is to be removed @param held `disk` is in the VMM's root @throws guest_failed, disk_full */
   async save(
     vm: RunningVm,
     held: { readonly disk: string; readonly diskBytes: number; readonly memoryBytes: number },
@@ -51,7 +51,7 @@ export class VmForks {
   ): Promise<void> {
     const late = AbortSignal.any([giveUp, AbortSignal.timeout(saveMsMax)]);
     const bounds = { hasRoom: this.#hasRoom, giveUp: late };
-    await this.#without(vm, late, async () => {
+    await this.#without(vm, { giveUp, late }, async () => {
       // Extents have heads of 16 bytes, and blocks of 4 KiB.
       const diskBytesMax = held.diskBytes + held.diskBytes / 128 + slackBytes;
       await saveDisk(vm.connect, { disk: held.disk, file: to.disk }, { ...bounds, bytesMax: diskBytesMax });
@@ -66,7 +66,11 @@ export class VmForks {
     for (const name of left) await rm(join(this.#folder, name), { force: true });
   }
 
-  async #without(vm: RunningVm, signal: AbortSignal, work: () => Promise<void>): Promise<void> {
+  async #without(
+    vm: RunningVm,
+    { giveUp, late }: { readonly giveUp: AbortSignal; readonly late: AbortSignal },
+    work: () => Promise<void>,
+  ): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#gates.set(vm.id, promise);
     const mark = join(this.#folder, vm.id);
@@ -74,12 +78,13 @@ export class VmForks {
       await mkdir(this.#folder, { recursive: true, mode: 0o700 });
       await writeFile(mark, '');
       try {
-        await controlled(vm, AbortSignal.any([signal, AbortSignal.timeout(partMsMax)]), (control, late) =>
-          vm.copies.part(control, late),
+        await controlled(vm, AbortSignal.any([late, AbortSignal.timeout(partMsMax)]), (control, signal) =>
+          vm.copies.part(control, signal),
         );
         await work();
       } finally {
-        await this.#giveBack(vm);
+        // One that is to be removed is not waited for.
+        if (!giveUp.aborted) await this.#giveBack(vm);
       }
     } finally {
       await rm(mark, { force: true });
@@ -90,8 +95,8 @@ export class VmForks {
 
   /** Nothing is to be done for one whose VMM does not answer any more: what is missing shows, and it is started again. */
   async #giveBack(vm: RunningVm): Promise<void> {
-    await controlled(vm, AbortSignal.timeout(partMsMax), (control, late) =>
-      vm.copies.goOn(control, late),
+    await controlled(vm, AbortSignal.timeout(partMsMax), (control, signal) =>
+      vm.copies.goOn(control, signal),
     ).catch(() => undefined);
   }
 }

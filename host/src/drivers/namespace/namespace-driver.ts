@@ -248,7 +248,7 @@ export class NamespaceDriver implements Driver, Disposable {
 
   checkMemory(_backend: Backend): void {
     const message = 'Only a microVM can be forked with its memory: make the sandbox with backend "vm"';
-    throw new AppError('vm_unsupported', message);
+    throw new AppError('unsupported_feature', message);
   }
 
   async saveMemory(
