@@ -58,8 +58,11 @@ export async function partMachine(control: Duplex, signal: AbortSignal): Promise
 /** One whose vsock is on its way out loses it first: of what is half gone nobody could tell. */
 export async function goOnMachine(control: Duplex, place: VsockPlace, signal: AbortSignal): Promise<void> {
   const qmp = await Qmp.open(control, signal);
-  const { status } = statusSchema.parse(await qmp.ask('query-status'));
-  if (status !== 'running') await qmp.ask('cont');
+  while (statusSchema.parse(await qmp.ask('query-status')).status !== 'running') {
+    // Not before a migration has noticed that nobody reads it any more.
+    await qmp.ask('cont').catch(() => undefined);
+    await pause(lookMs, signal);
+  }
   await unplug(qmp, signal);
   await plug(qmp, place, signal);
 }
