@@ -179,7 +179,11 @@ export const sandboxCommands: readonly CommandSpec[] = [
     group: 'sandbox',
     summary: 'make a sandbox with the files of another, which goes on; prints its id',
     positionals: [sandbox, { name: 'label', kind: 'snapshot', optional: true }],
-    flags: [...createFlags.filter((flag) => !['layers', 'task'].includes(flag.name)), ...nativeFlags],
+    flags: [
+      ...createFlags.filter((flag) => !['layers', 'task'].includes(flag.name)),
+      ...nativeFlags,
+      { name: 'with-memory', summary: 'with its processes, of a microVM: both go on where it is now' },
+    ],
     notes: 'With <label> the files of that snapshot. What is not named is as in the other one.',
     load: () => import('./commands/fork.ts'),
   },

@@ -119,9 +119,6 @@ const timeoutActionSchema = z
     'when lifetime or idle time is over. `pause`: it stands still and keeps its memory; `snapshot`: its files are saved as a snapshot and its processes end',
   );
 
-/** Fields of parts that do not exist yet. Named here so that no client uses them for something else. */
-const reserved = (what: string) => z.unknown().optional().describe(`reserved: ${what}`);
-
 /** The create request of `/v1`. */
 export const sandboxCreateSchema = z.strictObject({
   name: nameSchema.optional(),
@@ -159,11 +156,14 @@ export const sandboxCreateSchema = z.strictObject({
   backend: backendSchema
     .optional()
     .describe('what isolates it; none: as the sandbox that it is made from, else as SQUASH_BACKEND says'),
-  memory: reserved('whether a fork takes processes along'),
+  memory: z
+    .boolean()
+    .optional()
+    .describe(
+      'with `from.sandbox`, a microVM in QEMU: the new one goes on with the processes of the other, from its memory and on its disk as they are now',
+    ),
 });
 export type SandboxCreate = z.infer<typeof sandboxCreateSchema>;
-
-export const reservedFields = ['memory'] as const satisfies (keyof SandboxCreate)[];
 
 /** What a PATCH changes. What is left out stays as it is. */
 export const sandboxChangeSchema = z.strictObject({
@@ -251,5 +251,12 @@ export interface NativeWish {
   /** Its root is the host's file system, and `layers` are none. */
   readonly hostRoot: HostRoot | undefined;
   /** Instead of `layers`. */
-  readonly from: { readonly sandbox: SandboxId; readonly snapshot: SnapshotLabel | undefined } | undefined;
+  readonly from:
+    | {
+        readonly sandbox: SandboxId;
+        readonly snapshot: SnapshotLabel | undefined;
+        /** With its processes. */
+        readonly memory: boolean;
+      }
+    | undefined;
 }

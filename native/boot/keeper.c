@@ -3,11 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/random.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,56 +12,24 @@
 #include "boot/host_socket.h"
 #include "common/descriptor.h"
 #include "common/frame.h"
+#include "common/renewal.h"
 
-enum { LOOK_NS = 10 * 1000 * 1000, SEED_BYTES = 64, LINE_BYTES_MAX = 4096, PAYLOAD_BYTES_MAX = LINE_BYTES_MAX + 256 };
+enum { LOOK_NS = 10 * 1000 * 1000, LINE_BYTES_MAX = 4096, PAYLOAD_BYTES_MAX = LINE_BYTES_MAX + 256 };
 
 /* What the host looks for: host/src/drivers/microvm/vm-copy.ts. */
 static const char here_it_stands[] = "squash-boot: waits to be copied\n";
 
-/* What the template's generator would give next is what each copy's would. */
-static void renew_random(const struct field *seed) {
-  struct {
-    struct rand_pool_info info;
-    uint8_t bytes[SEED_BYTES];
-  } pool = {.info = {.entropy_count = SEED_BYTES * 8, .buf_size = SEED_BYTES}};
-  _Static_assert(offsetof(__typeof__(pool), bytes) == sizeof(struct rand_pool_info), "the bytes are behind their count");
-  memcpy(pool.bytes, seed->bytes, SEED_BYTES);
-  cleanup_fd fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);
-  if (fd < 0 || ioctl(fd, RNDADDENTROPY, &pool) != 0 || ioctl(fd, RNDRESEEDCRNG) != 0) boot_fail("renew the random numbers");
-  explicit_bzero(&pool, sizeof pool);
-}
-
-static void renew_clock(uint64_t wall_ms) {
-  const struct timespec now = {.tv_sec = (time_t)(wall_ms / 1000), .tv_nsec = (long)(wall_ms % 1000) * 1000000};
-  if (clock_settime(CLOCK_REALTIME, &now) != 0) boot_fail("set the clock");
-}
-
 /* The host waits behind it: what is wrong ends the machine. */
 static void renew(uint8_t *payload, size_t length, struct settings *settings) {
   static char line[LINE_BYTES_MAX];
-  struct field_reader reader;
-  struct field field;
-  enum { SEED = 1, WALL = 2, SETTINGS = 4 };
-  unsigned seen = 0;
-  field_reader_start(&reader, payload, length);
-  while (field_next(&reader, &field)) {
-    if (field.tag == FIELD_SEED && field.length == SEED_BYTES) {
-      renew_random(&field);
-      seen |= SEED;
-    } else if (field.tag == FIELD_WALL_MS) {
-      renew_clock(field.number);
-      seen |= WALL;
-    } else if (field.tag == FIELD_SETTINGS && field.length < sizeof line && (seen & SETTINGS) == 0) {
-      memcpy(line, field.bytes, field.length);
-      settings_take(settings, line);
-      seen |= SETTINGS;
-    } else {
-      seen = 0;
-      break;
-    }
-  }
+  struct renewal renewal;
   errno = EINVAL;
-  if (reader.fault != FRAME_FINE || seen != (SEED | WALL | SETTINGS)) boot_fail("understand who it is");
+  if (!renewal_parse(payload, length, &renewal) || renewal.settings_length >= sizeof line) boot_fail("understand who it is");
+  cleanup_fd urandom = open("/dev/urandom", O_RDWR | O_CLOEXEC);
+  if (urandom < 0 || renewal_random(&renewal, urandom) != 0) boot_fail("renew the random numbers");
+  if (renewal_clock(&renewal) != 0) boot_fail("set the clock");
+  memcpy(line, renewal.settings, renewal.settings_length);
+  settings_take(settings, line);
 }
 
 int keeper_wait(int listener, struct settings *settings) {

@@ -112,12 +112,13 @@ static int open_init(void) {
   return fd;
 }
 
-static _Noreturn void become_init(const int descriptors[4]) {
+static _Noreturn void become_init(const int descriptors[5]) {
   char name[] = "squash-init", option[] = "--listen-fd", number[] = "3", guest[] = "--guest";
   char *const words[] = {name, option, number, guest, NULL}, *const environment[] = {NULL};
-  if (place_descriptors(descriptors, 4) != 0) boot_fail("place descriptors");
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || capabilities_drop() != 0) boot_fail("drop capabilities");
-  (void)execve("/proc/self/fd/6", words, environment);
+  if (place_descriptors(descriptors, 5) != 0) boot_fail("place descriptors");
+  bool is_less = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && capabilities_keep(machine_capabilities, MACHINE_CAPABILITIES) == 0;
+  if (!is_less) boot_fail("drop capabilities");
+  (void)execve("/proc/self/fd/7", words, environment);
   boot_fail("execute squash-init");
 }
 
@@ -143,7 +144,7 @@ int main(void) {
   }
   if (sethostname(settings.hostname, strlen(settings.hostname)) != 0) boot_fail("set the host name");
   network_set_up(&settings);
-  root_assemble(&settings);
+  int hosts = root_assemble(&settings);
   int upper = open_upper(), group = make_groups(&settings);
   limit_files(&settings);
   root_enter();
@@ -153,6 +154,6 @@ int main(void) {
   } else {
     keeper_answer(asker);
   }
-  const int descriptors[] = {listener, upper, group, init}; /* init/machine.h */
+  const int descriptors[] = {listener, upper, group, hosts, init}; /* init/machine.h */
   become_init(descriptors);
 }

@@ -56,13 +56,17 @@ static void mount_overlay(const struct settings *settings) {
   if (unmade != NULL) boot_fail("make %s", unmade);
 }
 
-static void write_file(const char *path, const char *text) {
-  cleanup_fd fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+static int write_file(const char *path, const char *text) {
+  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0 || write_whole(fd, text, strlen(text)) != 0) boot_fail("write /%s", path);
+  return fd;
 }
 
-/* The texts of host/src/drivers/namespace/etc-files.ts. Nothing that was prepared is a link, and nobody else runs yet. */
-static void place_etc(const struct settings *settings) {
+/*
+ * The texts of host/src/drivers/namespace/etc-files.ts. Nothing that was prepared is a link, and nobody else runs yet. Returns
+ * /etc/hosts, which PID 1 alone can write to.
+ */
+static int place_etc(const struct settings *settings) {
   char hosts[SETTINGS_TEXT_MAX + 128], names[SETTINGS_TEXT_MAX + 128];
   const char *places[] = {"hosts", "resolv.conf"};
   (void)snprintf(hosts, sizeof hosts, "127.0.0.1\tlocalhost\n127.0.1.1\t%s\n::1\tlocalhost ip6-localhost ip6-loopback\n",
@@ -71,17 +75,18 @@ static void place_etc(const struct settings *settings) {
   else (void)snprintf(names, sizeof names, "nameserver %s\noptions timeout:2 attempts:3\n", settings->nameserver);
   make_directory("etc");
   if (mount("squash", "etc", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=64k,nr_inodes=16") != 0) boot_fail("mount /etc");
-  write_file("etc/hosts", hosts);
-  write_file("etc/resolv.conf", names);
-  if (mount(NULL, "etc", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) != 0) {
-    boot_fail("make /etc/hosts read-only");
-  }
+  int hosts_file = write_file("etc/hosts", hosts);
+  (void)close(write_file("etc/resolv.conf", names));
   for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
     char from[32], to[32];
     (void)snprintf(from, sizeof from, "etc/%s", places[i]);
     (void)snprintf(to, sizeof to, "root/etc/%s", places[i]);
     if (mount(from, to, NULL, MS_BIND, NULL) != 0) boot_fail("attach /%s", from);
+    if (mount(NULL, to, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) != 0) {
+      boot_fail("make /%s read-only", from);
+    }
   }
+  return hosts_file;
 }
 
 static void place_devices(const struct settings *settings) {
@@ -141,13 +146,14 @@ static void place_mounts(const struct settings *settings) {
   if (umount2("m", MNT_DETACH) != 0) boot_fail("leave what the host shares");
 }
 
-void root_assemble(const struct settings *settings) {
+int root_assemble(const struct settings *settings) {
   mount_drives(settings);
   mount_overlay(settings);
   place_proc();
   place_devices(settings);
-  place_etc(settings);
+  int hosts = place_etc(settings);
   place_mounts(settings);
+  return hosts;
 }
 
 void root_enter(void) {

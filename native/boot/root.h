@@ -6,7 +6,8 @@
 #define SQUASH_BOOT_ROOT_H
 #include "boot/settings.h"
 
-void root_assemble(const struct settings *settings);
+/* Returns /etc/hosts, which nobody else can write to. */
+int root_assemble(const struct settings *settings);
 /* Afterwards nothing of the initramfs can be reached. */
 void root_enter(void);
 

@@ -77,6 +77,7 @@ enum frame_type {
   FRAME_VMM_CONTROL = 0x3a,
   FRAME_VMM_CONSOLE = 0x3b,
   FRAME_VMM_MEMORY = 0x3c,
+  FRAME_VMM_DISK = 0x3d,
   FRAME_SANDBOX_START = 0x40,
   FRAME_SANDBOX_STOP = 0x41,
   FRAME_SANDBOX_LIST = 0x42,
@@ -296,6 +297,7 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_VMM_CONTROL:
     case FRAME_VMM_CONSOLE:
     case FRAME_VMM_MEMORY:
+    case FRAME_VMM_DISK:
     case FRAME_SANDBOX_START:
     case FRAME_SANDBOX_STOP:
     case FRAME_SANDBOX_LIST:

@@ -82,6 +82,8 @@ struct exec *exec_find(const uint8_t *id, size_t length);
 /* A free slot, forgetting the oldest ended exec if need be. NULL past the limits. */
 struct exec *exec_take_slot(void);
 void exec_free(struct exec *exec);
+/* Nobody will ask for any of them again: their processes go on without a client, and what they write is read to nowhere. */
+void exec_abandon_all(void);
 /* The n-th slot ever used, NULL behind the last; check the state. */
 struct exec *exec_at(unsigned index);
 unsigned exec_count_live(void);
@@ -107,6 +109,7 @@ extern const struct exec_client *exec_client; /* what all three tell; from exec_
 void exec_streams_start(struct exec *exec, int input, int output, int error);
 void exec_streams_drain(struct exec *exec);
 void exec_streams_close(struct exec *exec);
+void exec_streams_abandon(struct exec *exec);
 void exec_input_push(struct exec *exec);
 void exec_input_end(struct exec *exec);
 void exec_resize(struct exec *exec, uint16_t rows, uint16_t columns);

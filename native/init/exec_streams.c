@@ -119,6 +119,14 @@ void exec_streams_drain(struct exec *exec) {
   note_drained(exec);
 }
 
+void exec_streams_abandon(struct exec *exec) {
+  for (int i = 0; i < STREAM_COUNT; i++) {
+    struct stream *stream = &exec->streams[i];
+    if (!stream->is_ended && stream->watch.fd >= 0) drain_adopt(watch_take(&stream->watch));
+    stream->is_ended = true;
+  }
+}
+
 void exec_streams_close(struct exec *exec) {
   watch_close(&exec->input.watch);
   for (int i = 0; i < STREAM_COUNT; i++) watch_close(&exec->streams[i].watch);

@@ -50,6 +50,14 @@ struct exec *exec_take_slot(void) {
   return slot;
 }
 
+void exec_abandon_all(void) {
+  for (unsigned i = 0; i < used_slots; i++) {
+    if (execs[i].state == EXEC_FREE) continue;
+    exec_streams_abandon(&execs[i]);
+    exec_free(&execs[i]);
+  }
+}
+
 void exec_free(struct exec *exec) {
   if (exec->client != NULL) exec_client->lost(exec->client);
   watch_close(&exec->status);

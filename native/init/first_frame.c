@@ -7,6 +7,8 @@
 #include "init/dial.h"
 #include "init/exec.h"
 #include "init/exec_connection.h"
+#include "init/machine.h"
+#include "init/renew.h"
 #include "init/trace_connection.h"
 #include "init/worker.h"
 
@@ -28,6 +30,7 @@ void first_frame_serve(struct connection *connection, uint8_t *payload, size_t l
   else if (type == FRAME_INFO && length == 0) answer_info(connection);
   else if (type == FRAME_PATH_LIST) trace_connection_list(connection, payload, length);
   else if (type == FRAME_DIAL) dial_request(connection, payload, length);
+  else if (type == FRAME_GUEST_RENEW && machine_is()) renew_request(connection, payload, length);
   else if (worker_serves(type)) worker_request(connection, type, payload, length);
   else connection_refuse(connection, "bad_request", 0, "a connection can't begin with this frame");
 }

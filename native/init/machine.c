@@ -3,10 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/capabilities.h"
 #include "common/clock.h"
 #include "common/descriptor.h"
 #include "common/file.h"
@@ -22,6 +26,26 @@ void machine_begin(void) {
 }
 
 bool machine_is(void) { return is_guest; }
+
+int machine_confine(void) {
+  if (!is_guest) return 0;
+  for (size_t i = 0; i < MACHINE_CAPABILITIES; i++) {
+    if (prctl(PR_CAPBSET_DROP, machine_capabilities[i]) != 0) return -1;
+  }
+  return machine_capabilities_use(false);
+}
+
+int machine_capabilities_use(bool on) {
+  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct data[2];
+  if (syscall(SYS_capget, &header, data) != 0) return -1;
+  for (size_t i = 0; i < MACHINE_CAPABILITIES; i++) {
+    uint32_t bit = UINT32_C(1) << machine_capabilities[i] % 32;
+    struct __user_cap_data_struct *word = &data[machine_capabilities[i] / 32];
+    word->effective = on ? word->effective | bit : word->effective & ~bit;
+  }
+  return (int)syscall(SYS_capset, &header, data);
+}
 
 int machine_join_group(void) { return is_guest ? text_file_write(MACHINE_GROUP, "cgroup.procs", "0") : 0; }
 

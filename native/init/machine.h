@@ -8,11 +8,15 @@
 #include <stdint.h>
 
 /* Where squash-boot leaves them. */
-enum { MACHINE_UPPER = 4, MACHINE_GROUP, MACHINE_END };
+enum { MACHINE_UPPER = 4, MACHINE_GROUP, MACHINE_HOSTS, MACHINE_END };
 
 /* It is PID 1 of a guest. */
 void machine_begin(void);
 bool machine_is(void);
+/* Before anybody else runs: takes them out of effect and of what a command may get. Returns 0 or -1 with errno. */
+int machine_confine(void);
+/* Returns 0 or -1 with errno. */
+int machine_capabilities_use(bool on);
 /* In a command's process, before it is one. Returns 0 or -1 with errno. */
 int machine_join_group(void);
 /* Returns when all commands stand still, or -1 with errno. */

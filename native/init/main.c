@@ -29,6 +29,7 @@
 #include "init/exec_connection.h"
 #include "init/first_frame.h"
 #include "init/machine.h"
+#include "init/renew.h"
 #include "init/set_id.h"
 #include "init/trace.h"
 #include "init/version.h"
@@ -89,7 +90,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   if (pid_one_clean(listen_fd, machine_is() ? MACHINE_END : 4) != 0 || loop_start() != 0 || exec_start_all(&exec_connection_client) != 0 ||
-      reaper_start() != 0 || connections_start(3, &ports) != 0 || pid_one_confine() != 0) {
+      reaper_start() != 0 || machine_confine() != 0 || renew_prepare() != 0 || connections_start(3, &ports) != 0 || pid_one_confine() != 0) {
     (void)fprintf(stderr, "squash-init: start: %s\n", strerror(errno));
     return 1;
   }

@@ -16,6 +16,7 @@
 #include "common/pid_one.h"
 #include "vmm/connection.h"
 #include "vmm/console.h"
+#include "vmm/disk.h"
 #include "vmm/link.h"
 #include "vmm/request.h"
 #include "vmm/tsc.h"
@@ -66,6 +67,23 @@ static void fail(unsigned index, int number, const char *what) {
   asker = NULL;
 }
 
+struct new_path {
+  char text[256];
+};
+
+/* What is unfinished has this name, so that an end in the middle leaves nothing that looks finished. */
+static struct new_path new_of(const char *path) {
+  struct new_path made;
+  (void)snprintf(made.text, sizeof made.text, "%s.new", path);
+  return made;
+}
+
+/* Its status is the errno: a command that is started has no other word. */
+static _Noreturn void unpack(const struct command *command) {
+  (void)close(3);
+  _exit(disk_unpack(command->words[0], new_of(command->makes).text));
+}
+
 static _Noreturn void run_child(const struct command *command, char *const *words, int output, int status) {
   bool is_fit = command->serves_files || pid_one_disarm() == 0;
   /* PID 1 keeps 0, 1 and 2 occupied, so no source is overwritten before it is copied. */
@@ -75,6 +93,7 @@ static _Noreturn void run_child(const struct command *command, char *const *word
     sigset_t none;
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    if (command->unpacks) unpack(command);
     (void)execvp(words[0], words);
   }
   int number = errno;
@@ -106,17 +125,6 @@ static int spawn(unsigned index) {
   return 0;
 }
 
-struct new_path {
-  char text[256];
-};
-
-/* What is unfinished has this name, so that an end in the middle leaves nothing that looks finished. */
-static struct new_path new_of(const char *path) {
-  struct new_path made;
-  (void)snprintf(made.text, sizeof made.text, "%s.new", path);
-  return made;
-}
-
 static bool is_made(const struct command *command) {
   if (command->makes == NULL) return false;
   if (access(command->makes, F_OK) == 0) return true;
@@ -128,6 +136,7 @@ static bool is_made(const struct command *command) {
 static void advance(void) {
   while (!is_failed && next < request.command_count && pids[next] == 0) {
     const struct command *command = &request.commands[next];
+    if (command->unpacks) links_are_ready();
     if (is_made(command)) {
       next++;
       continue;

@@ -33,7 +33,8 @@ struct link {
   struct watch far;
   char heard[LINK_OK_BYTES_MAX]; /* of its answer, so far */
   uint8_t heard_used;
-  int64_t again_ms;    /* of one that waits: the next try */
+  int64_t again_ms;    /* the next try */
+  int64_t asked_ms;    /* how long the last one waited for its answer */
   int64_t deadline_ms; /* when it is given up, unless it is joined */
   struct transfer up;  /* daemon to guest */
   struct transfer down;

@@ -14,6 +14,8 @@
 
 enum {
   GUEST_AGAIN_MS = 200,
+  /* A guest that gets its device just now may never see a connection: the next one waits twice as long for it. */
+  ASKED_MS = 1000,
   CONTROL_AGAIN_MS = 20,
   LISTENER_BACKLOG = 8,
 };
@@ -61,6 +63,8 @@ static int open_listener(const char *path, const char *suffix) {
   bool is_open = bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, LISTENER_BACKLOG) == 0;
   return is_open ? take_fd(&fd) : -1;
 }
+
+void links_are_ready(void) { is_ready = true; }
 
 int links_start(const char *guest, const char *control) {
   struct sockaddr_un address;
@@ -166,6 +170,8 @@ static void ask(struct connection *connection) {
   }
   link->state = LINK_ASKS;
   link->heard_used = 0;
+  link->asked_ms = link->asked_ms == 0 ? ASKED_MS : 2 * link->asked_ms;
+  link->again_ms = clock_ms() + link->asked_ms;
   watch_for(&link->far, EPOLLIN);
 }
 
@@ -192,9 +198,9 @@ int links_turn(void) {
     struct link *link = &at->link;
     if (link->state == LINK_JOINED || link->state == LINK_LISTENS) continue;
     if (link->state == LINK_WAITS && link->again_ms <= now) attempt(at);
-    else if (link->state == LINK_ASKS && (is_given_up || link->deadline_ms <= now)) not_yet(at, ETIMEDOUT);
+    else if (link->state == LINK_ASKS && (is_given_up || link->deadline_ms <= now || link->again_ms <= now)) not_yet(at, ETIMEDOUT);
     if (at->kind != CONNECTION_LINK || link->state == LINK_JOINED) continue;
-    int64_t due = link->state == LINK_WAITS ? link->again_ms : link->deadline_ms;
+    int64_t due = link->again_ms < link->deadline_ms ? link->again_ms : link->deadline_ms;
     if (due < next) next = due;
   }
   return waiting == 0 ? -1 : next <= now ? 0 : (int)(next - now);

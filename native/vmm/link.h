@@ -22,6 +22,8 @@ void link_closing(struct connection *connection);
 
 /* Where both are, and that the guest will tell when it takes connections: it connects to `<guest>_1`. Returns 0 or -1 with errno. */
 int links_start(const char *guest, const char *control);
+/* The guest takes connections already, and tells nobody: it goes on from the memory of one that did. */
+void links_are_ready(void);
 /* The VMM could not be started: nobody waits for it. */
 void links_give_up(void);
 /* Tries again and gives up what is due. Returns the ms until the next, -1: none. */

@@ -20,6 +20,7 @@
 #include "vmm/commands.h"
 #include "vmm/connection.h"
 #include "vmm/console.h"
+#include "vmm/disk.h"
 #include "vmm/link.h"
 #include "vmm/tsc.h"
 #include "vmm/version.h"
@@ -42,6 +43,7 @@ static void first_frame(struct connection *connection, uint8_t *payload, size_t 
     case FRAME_VMM_GUEST: link_request_guest(connection, payload, length); return;
     case FRAME_VMM_CONTROL: link_request_control(connection, payload, length); return;
     case FRAME_VMM_MEMORY: link_request_memory(connection, payload, length); return;
+    case FRAME_VMM_DISK: disk_request(connection, payload, length); return;
     case FRAME_VMM_CONSOLE: console_request(connection, payload, length); return;
     case FRAME_INFO:
       if (length == 0) {

@@ -48,12 +48,14 @@ static const char *keep_command(const struct field *field, struct start_request 
   if (command->awaits != NULL && (command->awaits[0] != '/' || strlen(command->awaits) > SOCKET_PATH_BYTES_MAX)) {
     return "a socket's path is not absolute, or too long";
   }
+  command->unpacks = strncmp(how, "unpack ", 7) == 0;
   if (strncmp(how, "make ", 5) == 0) command->makes = how + 5;
+  if (command->unpacks) command->makes = how + 7;
   if (command->makes != NULL && (command->makes[0] != '/' || strlen(command->makes) > MADE_PATH_BYTES_MAX)) {
     return "the path of what is made is not absolute, or too long";
   }
   bool is_plain = strcmp(how, "once") == 0 || strcmp(how, "stay") == 0;
-  if (command->awaits == NULL && command->makes == NULL && !is_plain) return "a command is none of once, make, stay and files";
+  if (command->awaits == NULL && command->makes == NULL && !is_plain) return "a command is none of once, make, unpack, stay and files";
   for (unsigned count = 0; rest != NULL; count++) {
     if (count == VMM_WORDS_MAX) return "a command has too many words";
     slot[count] = rest;

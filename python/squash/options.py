@@ -150,6 +150,8 @@ class SandboxCreateOptions(TypedDict, total=False):
     """volumes and directories of the host that it has from its start on"""
     backend: Literal["chroot", "vm"]
     """what isolates it; none: as the sandbox that it is made from, else as SQUASH_BACKEND says"""
+    memory: bool
+    """with `from.sandbox`, a microVM in QEMU: the new one goes on with the processes of the other, from its memory and on its disk as they are now"""
 
 
 class SandboxListOptions(TypedDict, total=False):
@@ -183,6 +185,7 @@ SandboxCreate = TypedDict(
         "image": "str",
         "mounts": "Sequence[MountWish]",
         "backend": "Literal[\"chroot\", \"vm\"]",
+        "memory": "bool",
     },
     total=False,
 )

@@ -1396,8 +1396,8 @@ export type SandboxCreate = {
   readonly mounts?: readonly MountWish[];
   /** what isolates it; none: as the sandbox that it is made from, else as SQUASH_BACKEND says */
   readonly backend?: "chroot" | "vm";
-  /** reserved: whether a fork takes processes along */
-  readonly memory?: unknown;
+  /** with `from.sandbox`, a microVM in QEMU: the new one goes on with the processes of the other, from its memory and on its disk as they are now */
+  readonly memory?: boolean;
 };
 
 export interface SandboxImage {

@@ -177,6 +177,11 @@ test('what it can not do is refused', async () => {
   const mounted = await daemon.request('POST', '/v1/sandboxes', { name: 'mounted', mounts });
   assert.equal(mounted.json.code, 'vm_unsupported', mounted.text);
   assert.match(mounted.text, /backend \\"chroot\\"/);
+  const [vm] = (await send('GET', '/v1/sandboxes')).json.items.filter(
+    ({ backend }: { readonly backend: string }) => backend === 'vm',
+  );
+  const forked = await daemon.request('POST', '/v1/sandboxes', { from: { sandbox: vm.id }, memory: true });
+  assert.equal(forked.json.code, 'vm_unsupported', forked.text);
 });
 
 test('doctor tells which program it is', async () => {

@@ -98,7 +98,7 @@ describe('a sandbox of /v1', () => {
       [{ mounts: [{ host: '/srv', path: '/x' }] }, 'host_directory_refused', /not_allowed/],
       [{ backend: 'docker' }, 'invalid_request', /backend: one of chroot, vm/],
       [{ backend: 'vm' }, 'vm_unavailable', /900-vmm/],
-      [{ memory: true }, 'unsupported_feature', /"memory"/],
+      [{ memory: true }, 'invalid_request', /"memory"/],
       [{ labels: { 'a b': '' } }, 'invalid_request', /label/],
       [{ env: { 'A=B': '' } }, 'invalid_request', /variable/],
       [{ env: { A: 'a\0b' } }, 'invalid_request', /NUL/],

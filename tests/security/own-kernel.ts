@@ -1,4 +1,4 @@
-/** A guest whose kernel is the attacker's: its first program keeps every capability, and so do its commands. */
+/** A guest whose kernel is the attacker's: its first programs keep every capability, and so do its commands. */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { globSync } from 'node:fs';
@@ -27,26 +27,11 @@ export async function placeOwnKernel(dataDir: string, module: string): Promise<v
     ]);
     const modules = join(scratch, 'root/boot/modules');
     const honest = await makeInitrd({ boot: bootProgram, init: initProgram, modules });
-    const boot = join(scratch, 'boot');
-    await writeFile(
-      join(scratch, 'keep.c'),
-      'int __wrap_capabilities_drop(void);\nint __wrap_capabilities_drop(void) { return 0; }\n',
-    );
-    const native = join(repository, 'native');
-    const sources = ['boot', 'common'].flatMap((folder) => globSync(join(native, folder, '*.c')));
-    const words = [
-      '-std=gnu17',
-      '-D_GNU_SOURCE',
-      '-O1',
-      '-static',
-      '-I',
-      native,
-      '-Wl,--wrap=capabilities_drop',
-    ];
-    await run('gcc', [...words, '-o', boot, join(scratch, 'keep.c'), ...sources]);
+    const boot = await without('capabilities_keep', ['boot', 'common'], scratch);
+    const init = await without('machine_confine', ['init', 'tree', 'common'], scratch);
     const name = `initrd-${createHash('sha256').update(honest).digest('hex').slice(0, 16)}`;
     await mkdir(join(dataDir, 'vm'), { recursive: true, mode: 0o700 });
-    await writeFile(join(dataDir, 'vm', name), await makeInitrd({ boot, init: initProgram, modules }));
+    await writeFile(join(dataDir, 'vm', name), await makeInitrd({ boot, init, modules }));
     await chmod(join(dataDir, 'vm', name), 0o644);
     // The daemon's own, which sees to its mode.
     const { uid, gid } = await stat(dataDir);
@@ -54,4 +39,16 @@ export async function placeOwnKernel(dataDir: string, module: string): Promise<v
   } finally {
     await rm(scratch, { recursive: true });
   }
+}
+
+/** A program of these folders in which this function does nothing. */
+async function without(name: string, folders: readonly string[], scratch: string): Promise<string> {
+  const program = join(scratch, name);
+  const nothing = `${program}.c`;
+  await writeFile(nothing, `int __wrap_${name}(void);\nint __wrap_${name}(void) { return 0; }\n`);
+  const native = join(repository, 'native');
+  const sources = folders.flatMap((folder) => globSync(join(native, folder, '*.c')));
+  const words = ['-std=gnu17', '-D_GNU_SOURCE', '-O1', '-static', '-I', native, `-Wl,--wrap=${name}`];
+  await run('gcc', [...words, '-o', program, nothing, ...sources]);
+  return program;
 }

@@ -24,6 +24,7 @@ export type Source =
 export async function createNative(
   { flags, client }: Pick<Call, 'flags' | 'client'>,
   from: Source | undefined,
+  withMemory = false,
 ): Promise<SandboxRecord> {
   const { allow_net: allow, ...common } = readCommon(flags);
   const lifetime = durationSeconds(flags, 'lifetime', { min: 0, max: limits.lifetimeSMax });
@@ -40,6 +41,7 @@ export async function createNative(
     ...common,
     ...(allow === undefined ? {} : { policy: { allow } }),
     ...(from === undefined ? {} : { from }),
+    ...(withMemory && { memory: true }),
     ...(image !== undefined && { image }),
     ...(mounts.length > 0 && { mounts }),
     ...(isGiven('name') && { name: flags.text('name') }),

@@ -153,7 +153,10 @@ export const frameTypes = {
   /** Of a microVM's guest: answered with what was written in it, an overlay's upper, as a tar in `data` frames. All commands stand still meanwhile. */
   fileUpper: 0x2f,
   dial: 0x30,
-  /** Of a microVM that was copied from a template: answered when it is a machine of its own, and its PID 1 takes connections. */
+  /**
+   * Of a microVM that goes on from another one's memory, a template's or that of one that ran: answered when it is a machine of its own,
+   * and its PID 1 takes connections.
+   */
   guestRenew: 0x31,
   // Requests to squash-vmm, PID 1 of a sandbox whose program is a VMM. `ok` answers each; behind it all but the first carry raw bytes.
   vmmStart: 0x38,
@@ -162,6 +165,8 @@ export const frameTypes = {
   vmmConsole: 0x3b,
   /** What the VMM writes to the first connection that it makes to its control socket's path with `_memory` behind it, from now on. */
   vmmMemory: 0x3c,
+  /** What the file `path` of the VMM's root holds now, without its holes: `native/vmm/disk.h`. */
+  vmmDisk: 0x3d,
   // Requests to squash-launch.
   sandboxStart: 0x40,
   sandboxStop: 0x41,

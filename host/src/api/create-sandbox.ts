@@ -1,12 +1,7 @@
 /** From a create request of `/v1` to the engine's wish. What a request asks for and can't have is refused, never left out. */
 import { AppError } from '@squash/contract/errors';
 import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
-import {
-  type NativeWish,
-  reservedFields,
-  type SandboxCreate,
-  type SandboxSource,
-} from '@squash/contract/native-sandbox';
+import { type NativeWish, type SandboxCreate, type SandboxSource } from '@squash/contract/native-sandbox';
 import type { Once } from '@squash/contract/once';
 import type { CreateWish } from '@squash/contract/sandbox';
 import type { Engine } from '../engine/engine.ts';
@@ -30,9 +25,8 @@ export async function createSandbox(
   { upstreams }: Pick<EgressRules, 'upstreams'>,
   { id = newSandboxId(), body, caller, once }: Creating,
 ): Promise<SandboxId> {
-  checkReserved(body);
   checkUpstream(body.upstream, upstreams);
-  const source = forkSource(engine, body.from, caller);
+  const source = forkSource(engine, body, caller);
   const hostRoot = hostRootFor(body, caller);
   const stack = await imageFor(engine, body, caller);
   const layers =
@@ -65,23 +59,20 @@ export async function createSandbox(
   }
 }
 
-function checkReserved(body: SandboxCreate): void {
-  const named = reservedFields.find((field) => body[field] !== undefined);
-  if (named === undefined) return;
-  throw new AppError('unsupported_feature', `"${named}" is reserved for a part that does not exist yet`);
-}
-
 /** @throws sandbox_not_found for another owner's, as if it were not there */
 function forkSource(
   { sandboxes }: Engine,
-  from: SandboxSource | undefined,
+  { from, memory = false }: SandboxCreate,
   caller: Caller,
 ): NativeWish['from'] {
-  if (from === undefined || !('sandbox' in from)) return undefined;
+  if (from === undefined || !('sandbox' in from)) {
+    if (memory) throw new AppError('invalid_request', '"memory" is of a sandbox that "from.sandbox" names');
+    return undefined;
+  }
   if (!sees(caller, sandboxes.ownerOf(from.sandbox))) {
     throw new NotSeen('sandbox_not_found', `Cannot find sandbox "${from.sandbox}"`);
   }
-  return { sandbox: from.sandbox, snapshot: from.snapshot };
+  return { sandbox: from.sandbox, snapshot: from.snapshot, memory };
 }
 
 /** Who has the host's files may do what the operator may. @throws forbidden */

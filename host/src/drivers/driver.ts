@@ -39,8 +39,16 @@ export interface StartSpec {
   /** Those that others lie in come first. */
   readonly mounts: readonly MountSpec[];
   readonly limits: SandboxLimits;
+  /** It goes on from these, of one with the same lowers and limits; its upper is new. */
+  readonly memory?: MemoryFiles | undefined;
   /** The root is the host's file system as far as these show it, and `lowers` are none. */
   readonly hostRoot?: HostRootSpec | undefined;
+}
+
+/** Host paths below the data directory: what a sandbox held in a moment, in its memory and on its disk. */
+export interface MemoryFiles {
+  readonly memory: string;
+  readonly disk: string;
 }
 
 export interface HostRootSpec {
@@ -237,6 +245,17 @@ export interface Driver {
   thaw(id: SandboxId): Promise<void>;
   /** Other limits for one that runs. @throws sandbox_not_ready, launch_failed */
   limit(id: SandboxId, limits: SandboxLimits): Promise<void>;
+  /** @throws unsupported_feature, vm_unsupported where what runs can't be saved with its memory */
+  checkMemory(backend: Backend): void;
+  /**
+   * Writes what one that runs holds to two new files, and lets it go on, also where that fails. Meanwhile it can't be reached: whoever
+   * connects waits, and who was connected is cut off. @throws vm_unsupported, guest_failed, disk_full
+   */
+  saveMemory(
+    saved: Pick<StartSpec, 'id' | 'backend' | 'limits'>,
+    to: MemoryFiles,
+    giveUp: AbortSignal,
+  ): Promise<void>;
   /** All sandboxes whose PID 1 lives, whoever started them. */
   list(): Promise<readonly RunningSandbox[]>;
   /** A byte stream to PID 1. @throws guest_failed when nobody listens */

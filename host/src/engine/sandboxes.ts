@@ -226,7 +226,8 @@ export class LocalSandboxes implements Sandboxes, Disposable {
   }
 
   #fork(request: CreateRequest, source: Sandbox, register: (made: Sandbox) => void): Promise<Sandbox> {
-    const forking = { world: this.#world, request, source, snapshot: request.native?.from?.snapshot };
+    const { snapshot, memory = false } = request.native?.from ?? {};
+    const forking = { world: this.#world, request, source, snapshot, memory };
     const inTurn = <T>(body: () => Promise<T>): Promise<T> =>
       this.#residents.operate(source.row.id, () => body());
     return createFork(forking, inTurn, register);

@@ -15,6 +15,7 @@ import { draftRow } from './draft.ts';
 import type { SandboxEvent } from './event-port.ts';
 import { type CompiledRoot, hostRootHere } from './host-root.ts';
 import { type Forking, forkFiles } from './fork.ts';
+import { dropMemory } from './fork-memory.ts';
 import { checkPrograms } from './compatible.ts';
 import { checkMounts } from './mounts.ts';
 import { removeSandbox } from './remove.ts';
@@ -67,8 +68,14 @@ export async function createFork(
   inTurn: <T>(body: () => Promise<T>) => Promise<T>,
   register: (sandbox: Sandbox) => void,
 ): Promise<Sandbox> {
-  const made = await inTurn(() => forkFiles(forking, register));
-  await made.mailbox.post(() => bringUp(made, forking.request));
+  const { made, memory } = await inTurn(() => forkFiles(forking, register));
+  try {
+    made.goesOnFrom = memory;
+    await made.mailbox.post(() => bringUp(made, forking.request));
+  } finally {
+    made.goesOnFrom = undefined;
+    if (memory !== undefined) await dropMemory(memory);
+  }
   forking.world.counters.created += 1;
   return made;
 }
@@ -143,7 +150,8 @@ async function applyRules({ world, row, rules }: Sandbox): Promise<void> {
 async function startNew(sandbox: Sandbox, compiled: CompiledRoot | undefined): Promise<void> {
   const { world, row } = sandbox;
   const trees = stackOrder(row.layers).map((layer) => layer.digest);
-  const spec = { ...startSpec(world, row, { trees, compiled }), makesUpper: true };
+  const memory = sandbox.goesOnFrom?.files;
+  const spec = { ...startSpec(world, row, { trees, compiled }), makesUpper: true, memory };
   const running = await world.driver.start(spec, sandbox.removal.signal);
   faultPoint('create.started');
   sandbox.started(running, createdEvent(sandbox));

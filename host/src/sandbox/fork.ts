@@ -12,8 +12,9 @@ import { type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import type { CreateRequest, CreateWish } from '@squash/contract/sandbox';
 import { faultPoint } from '#sandbox/fault.ts';
-import { removedLabel, type SnapshotRow } from '#store/rows.ts';
+import { removedLabel, type SandboxRow, type SnapshotRow } from '#store/rows.ts';
 import { draftRow, withSavedImage } from './draft.ts';
+import { checkMemoryFork, dropMemory, type MemoryStart, saveMemory } from './fork-memory.ts';
 import { refuseHostRoot } from './host-root.ts';
 import { soughtSnapshot } from './layering.ts';
 import { checkMounts } from './mounts.ts';
@@ -31,11 +32,18 @@ interface Piece {
   readonly from: SnapshotLabel | 'saved';
 }
 
+interface Forked {
+  readonly made: Sandbox;
+  readonly memory: MemoryStart | undefined;
+}
+
 export interface Forking {
   readonly world: World;
   readonly request: CreateRequest;
   readonly source: Sandbox;
   readonly snapshot: SnapshotLabel | undefined;
+  /** With its processes: see `fork-memory.ts`. */
+  readonly memory: boolean;
 }
 
 /**
@@ -43,10 +51,28 @@ export interface Forking {
  * @param register called once the row exists
  * @throws snapshot_not_found, disk_full, sandbox_not_ready
  */
-export async function forkFiles(forking: Forking, register: (made: Sandbox) => void): Promise<Sandbox> {
-  const { world, source, snapshot } = forking;
+export async function forkFiles(forking: Forking, register: (made: Sandbox) => void): Promise<Forked> {
+  const { source, snapshot } = forking;
   if (snapshot !== undefined) await soughtSnapshot(source, snapshot);
+  if (forking.memory) {
+    const memory = await saveMemory(source);
+    try {
+      return { made: await forkPieces(forking, undefined, register), memory };
+    } catch (error) {
+      await dropMemory(memory);
+      throw error;
+    }
+  }
   const saved = snapshot === undefined ? await saveWritten(source) : undefined;
+  return { made: await forkPieces(forking, saved, register), memory: undefined };
+}
+
+async function forkPieces(
+  forking: Forking,
+  saved: Saved | undefined,
+  register: (made: Sandbox) => void,
+): Promise<Sandbox> {
+  const { world, source, snapshot } = forking;
   try {
     const pieces = piecesOf(source, snapshot, saved);
     const made = await world.layerLock.shared(async () => {
@@ -79,7 +105,11 @@ async function saveWritten(source: Sandbox): Promise<Saved> {
 }
 
 function insert(forking: Forking, pieces: readonly Piece[]): Sandbox {
-  return insertStacked(forking, pieces.map((piece) => piece.row).toReversed(), originLabel);
+  const rows = pieces.map((piece) => piece.row).toReversed();
+  if (!forking.memory) return insertStacked(forking, rows, originLabel);
+  const { layers, trust, limits: held } = forking.source.row;
+  const label = rows.length === 0 ? null : originLabel;
+  return insertStacked({ ...forking, like: { layers, trust, limits: held } }, rows, label);
 }
 
 /** A new sandbox on the last of these snapshots, whose files are still to be put into its directory. Hold `layerLock`. */
@@ -88,9 +118,13 @@ export function insertStacked(
     world,
     request,
     image,
-  }: Pick<Forking, 'world' | 'request'> & { readonly image?: SandboxImage | undefined },
+    like,
+  }: Pick<Forking, 'world' | 'request'> & {
+    readonly image?: SandboxImage | undefined;
+    readonly like?: Pick<SandboxRow, 'layers' | 'trust' | 'limits'>;
+  },
   rows: readonly SnapshotRow[],
-  activeSnapshot: SnapshotLabel,
+  activeSnapshot: SnapshotLabel | null,
 ): Sandbox {
   const layers = rows.at(-1)?.layers ?? [];
   const draft = {
@@ -98,6 +132,7 @@ export function insertStacked(
     layers: [...layers],
     trust: null,
     activeSnapshot,
+    ...like,
   };
   checkMounts(world, draft.mounts, draft.mounts);
   const { store } = world;
@@ -129,7 +164,7 @@ async function takePieces(
         await files.shareSnapshot(files.snapshot(source.row.id, from), { id, label: row.label });
       else if (saved !== undefined) await files.takeSnapshot(id, row.label, saved.path);
     }
-    made.world.remote?.changed({ id, label: originLabel });
+    if (pieces.length > 0) made.world.remote?.changed({ id, label: originLabel });
   } catch (error) {
     await removeSandbox(made);
     throw error;
@@ -176,8 +211,10 @@ function piecesOf(
 }
 
 /** What a fork takes along of the one it is made from, where nobody says otherwise. Secrets of its own stay with it. @throws host_root_unsupported */
-export function inherited(wish: CreateWish, { row }: Sandbox): CreateWish {
+export function inherited(wish: CreateWish, source: Sandbox): CreateWish {
+  const { row } = source;
   refuseHostRoot(row, 'be forked');
+  checkMemoryFork(wish, source);
   const { native } = wish;
   if (native === undefined) return wish;
   const policy = wish.policy ?? row.policy ?? undefined;

@@ -23,7 +23,7 @@ export async function pause(sandbox: Sandbox, wakes: boolean): Promise<void> {
   if (isResting(sandbox, wakes)) return;
   const { world, row } = sandbox;
   await sandbox.whileFrozen(async () => {
-    await startsSettled(sandbox);
+    await startsSettled(sandbox, 'pause');
     checkReady(sandbox);
     sandbox.change({ rest: { kind: 'paused', wakes } }, 'transaction', {
       type: 'sandbox.paused',
@@ -115,14 +115,14 @@ function checkReady({ state, row }: Sandbox): void {
 }
 
 /** A start that is stopped half-way would take PID 1 for broken. New ones wait already. */
-async function startsSettled(sandbox: Sandbox): Promise<void> {
+export async function startsSettled(sandbox: Sandbox, what: 'pause' | 'fork'): Promise<void> {
   const isSettled = (): boolean =>
     [...sandbox.runs.values()].every((run) => run.exec !== undefined || run.end !== undefined);
   for (let waitedMs = 0; !isSettled(); waitedMs += startsLookMs) {
     if (waitedMs >= startsSettleMs)
       throw new AppError(
         'sandbox_busy',
-        `Cannot pause sandbox "${sandbox.row.id}": a command is being started`,
+        `Cannot ${what} sandbox "${sandbox.row.id}": a command is being started`,
       );
     await sleep(startsLookMs);
   }

@@ -15,6 +15,7 @@ import { faultPoint } from '#sandbox/fault.ts';
 import type { EndReason, ExecEnd, ExecRow, StreamName } from '#store/rows.ts';
 import type { Driver } from '../drivers/driver.ts';
 import type { Guest, GuestExec, GuestOutcome } from '../guest/guest.ts';
+import { cutOffsOf } from './cut-offs.ts';
 import { type Circumstances, forcedEnd, recordOf, reportedEnd, unstartedEnd } from './outcome.ts';
 import type { Ending } from './kill-counts.ts';
 import type { OutputPace } from './output-pace.ts';
@@ -246,12 +247,16 @@ export class Run {
   /** With no connection yet, begins by attaching. A connection that breaks is replaced once. */
   async #pump(first: GuestExec | undefined): Promise<void> {
     let exec = first;
+    let known = cutOffsOf(this.#parts.host);
     for (let attachesLeft = 1; ; attachesLeft -= 1) {
       if (exec !== undefined) {
         const failure = await this.#drain(exec);
         if (failure === undefined || this.#isLeft || this.#end !== undefined) return;
         this.#whyLost ??= failure.message;
       }
+      const cutOffs = cutOffsOf(this.#parts.host);
+      if (cutOffs > known) attachesLeft = 1;
+      known = cutOffs;
       if (this.#forcedReason !== undefined || attachesLeft === 0) break;
       const found = await this.#reattach();
       if (found === 'unknown') this.expectEnd('lost');

@@ -21,6 +21,7 @@ import { Activity } from './activity.ts';
 import type { Surroundings } from './environment.ts';
 import { commandDefaults } from './host-root.ts';
 import type { SandboxEvent } from './event-port.ts';
+import type { MemoryStart } from './fork-memory.ts';
 import { type Ending, KillCounts, type Kills, noKills } from './kill-counts.ts';
 import { type Life, type LifeEffect, type LifeEvent, type State, admitCommand, decide } from './lifecycle.ts';
 import { Mailbox } from './mailbox.ts';
@@ -65,11 +66,9 @@ export class Sandbox implements RunHost {
   #isMendable = false;
   /** Until it is over a power cut would take the sandbox, and with it what its programs synced. */
   #beingSynced: Promise<void> | undefined;
-  /**
-   * A power cut may have taken its upper before it was on the disk. Then nothing in it ever was, and the next start makes
-   * an empty one.
-   */
+  /** A power cut may have taken its upper before it was on the disk: nothing in it ever was, and the next start makes an empty one. */
   mayLackUpper = false;
+  goesOnFrom: MemoryStart | undefined;
 
   constructor(world: World, row: SandboxRow, snapshots: readonly SnapshotRow[]) {
     this.world = world;
@@ -260,11 +259,12 @@ export class Sandbox implements RunHost {
     const { store, driver, layerLock, network } = this.world;
     await layerLock.shared(async () => {
       const trees = await this.trees(change);
-      const trust = (await network.trustLayer(trees)) ?? null;
+      const trust = this.goesOnFrom?.trust ?? (await network.trustLayer(trees)) ?? null;
       const instance = store[how](() => store.sandboxes.nextInstance());
       this.change({ ...change, trust, instance }, how);
       faultPoint('start.committed');
-      const spec = { ...startSpec(this.world, this.#row, { trees }), makesUpper: this.mayLackUpper };
+      const upper = { makesUpper: this.mayLackUpper, memory: this.goesOnFrom?.files };
+      const spec = { ...startSpec(this.world, this.#row, { trees }), ...upper };
       this.started(await driver.start(spec, this.removal.signal), event);
       this.mayLackUpper = false;
     });

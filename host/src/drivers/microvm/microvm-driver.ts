@@ -7,13 +7,13 @@
  * PID 1 and speaks what it always does.
  */
 import { statSync } from 'node:fs';
+import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import type { Backend } from '@squash/contract/backend';
 import { AppError } from '@squash/contract/errors';
 import type { LayerDigest, SandboxId } from '@squash/contract/ids';
 import { errorText } from '@squash/base/bug';
-import { systemClock } from '@squash/base/clock';
 import type { LaunchMount } from '../../launch/launch-fields.ts';
 import {
   answerMsMax,
@@ -21,6 +21,7 @@ import {
   type DiffSides,
   type DiskSweep,
   type DriverWarning,
+  type MemoryFiles,
   type MountSpec,
   type PackResult,
   type PackSource,
@@ -43,35 +44,26 @@ import { isProbe, probeGuest, type ProbeHost } from './kvm-probe.ts';
 import { LayerImages } from './layer-images.ts';
 import { StartTurns } from './start-turns.ts';
 import { templateKind, Templates } from './templates.ts';
-import { renewVm, saveVm, type ToVmm, waitsToBeCopied, wakeVm } from './vm-copy.ts';
+import { reachGuest, renewVm, saveVm, type ToVmm, waitsToBeCopied, wakeVm } from './vm-copy.ts';
+import { type RunningVm, VmForks } from './vm-fork.ts';
 import { type VmFiles, VmModule } from './vm-module.ts';
+import { guestMemoryBytes, planOf, upperFile, vmmLimits } from './vm-plan.ts';
 import { type Accelerator, type MachineCopies, sharedDir, type Vmm, type VmPlan } from './vmm.ts';
-import {
-  ConsoleTail,
-  startVmm,
-  streamOfVmm,
-  throughToGuest,
-  type VmmStart,
-  VmmRefusal,
-} from './vmm-channel.ts';
+import { ConsoleTail, startVmm, streamOfVmm, throughToGuest, type VmmStart } from './vmm-channel.ts';
 
 /** An emulated guest on a busy machine; one that hangs is given up by then. */
 const bootMsMax = 120_000;
 /** Writing out what a guest's memory may hold, on a slow disk. */
 const settleMsMax = 30_000;
-const bytesPerMib = 1_048_576;
-/** What the kernel and squash-init take themselves. */
-const guestMemoryBytesMin = 128 * bytesPerMib;
-/** Beside the disk: the file system's own tables, and what a VMM writes. */
-const upperSlackBytes = 64 * bytesPerMib;
 
 /** Held by the guest: its memory and its disk have a size, its processes are in a group of its own kernel. */
 const ownLimits: ReadonlySet<string> = new Set(['upper_limit', 'memory_limit', 'pids_limit']);
 
 /** In the VMM's root. */
 const memoryFile = '/drives/memory';
+const diskFile = '/drives/disk';
 /** Of a saved memory: what the devices and the lists of pages take beside it. */
-const templateSlackBytes = 64 * bytesPerMib;
+const templateSlackBytes = 64 * 1_048_576;
 
 /** One that is to be started. */
 interface PlannedVm {
@@ -103,6 +95,7 @@ export class MicrovmDriver extends NamespaceDriver {
   readonly #module: VmModule;
   readonly #images: LayerImages;
   readonly #templates: Templates;
+  readonly #forks: VmForks;
   readonly #acceleration: Acceleration;
   readonly #turns = new StartTurns();
   readonly #hasNetwork: boolean;
@@ -134,6 +127,7 @@ export class MicrovmDriver extends NamespaceDriver {
       disksMax: options.vmm.disksMax,
     });
     this.#templates = new Templates(dataDir);
+    this.#forks = new VmForks(dataDir, hasRoom);
     const host: ProbeHost = {
       launcher,
       upperKind: this.upperKindFor('vm'),
@@ -203,10 +197,16 @@ export class MicrovmDriver extends NamespaceDriver {
       this.#vmm.program?.(),
     ]);
     const drives = images.map((source, at) => image(source, `/drives/l${at}`));
-    const plan = this.#plan(spec, drives, await this.#accelerator(module));
+    const plan = planOf(spec, drives, {
+      accelerator: await this.#accelerator(module),
+      hasNetwork: this.#hasNetwork,
+    });
     signal?.throwIfAborted();
     const vm = { spec, module, program, drives, plan, signal };
-    const running = (await this.#startCopy(vm)) ?? (await this.#inTurn(vm, () => this.#boot(vm)));
+    const running =
+      spec.memory === undefined
+        ? ((await this.#startCopy(vm)) ?? (await this.#inTurn(vm, () => this.#boot(vm))))
+        : await this.#startFork(vm, spec.memory);
     this.#vms.set(spec.id, running);
     return running;
   }
@@ -256,6 +256,51 @@ export class MicrovmDriver extends NamespaceDriver {
     }
   }
 
+  /** From what another one held. Where that does not work there is nothing else to start it from. */
+  async #startFork(vm: PlannedVm, { memory, disk }: MemoryFiles): Promise<RunningSandbox> {
+    const copies = this.#copies();
+    const { dataDir } = this.#options;
+    // The VMM is not the daemon's id. Nobody else comes to where they lie.
+    await Promise.all([chmod(memory, 0o644), chmod(disk, 0o644)]);
+    const files = [
+      image(relativeTo(dataDir, memory), memoryFile),
+      image(relativeTo(dataDir, disk), diskFile),
+    ];
+    return await this.#run(vm, files, async ({ connect, giveUp }) => {
+      const start = copies.fork(vm.plan, { memory: memoryFile, disk: diskFile });
+      await startVmm(await connect(giveUp), start, giveUp);
+      await wakeVm(connect, copies, giveUp);
+      await renewVm(await reachGuest(connect, giveUp), vm.plan.hostname, giveUp);
+    });
+  }
+
+  override checkMemory(backend: Backend): void {
+    if (backend !== 'vm') super.checkMemory(backend);
+    else this.#copies();
+  }
+
+  override async saveMemory(
+    { id, backend, limits }: Pick<StartSpec, 'id' | 'backend' | 'limits'>,
+    to: MemoryFiles,
+    giveUp: AbortSignal,
+  ): Promise<void> {
+    this.checkMemory(backend);
+    const vm = this.#forked(this.#running(id), this.#copies());
+    const { upperBytesMax: diskBytes } = limits;
+    const held = { disk: upperFile, diskBytes, memoryBytes: guestMemoryBytes(limits) };
+    await this.#forks.save(vm, held, { to, giveUp });
+  }
+
+  #copies(): MachineCopies {
+    const { copies } = this.#vmm;
+    if (copies !== undefined) return copies;
+    throw new AppError('vm_unsupported', 'A microVM of this VMM can not be forked with its memory: QEMU can');
+  }
+
+  #forked(running: RunningSandbox, copies: MachineCopies): RunningVm {
+    return { id: running.id, copies, connect: (signal) => super.connect(running, signal) };
+  }
+
   /** What runs in it now is the module's. Who once took its VMM over may have written other programs over those. */
   #isNew({ id, upperGeneration, makesUpper }: StartSpec): boolean {
     return makesUpper && !this.hasUpper(id, upperGeneration);
@@ -284,7 +329,7 @@ export class MicrovmDriver extends NamespaceDriver {
   ): Promise<RunningSandbox> {
     const mounts = spec.mounts.map((mount, at) => launchMount({ ...mount, path: `${sharedDir}/${at}` }));
     const running = await this.startAs(
-      { ...spec, limits: this.#vmmLimits(spec.limits, plan.accelerator) },
+      { ...spec, limits: vmmLimits(spec.limits, this.#vmm.overheadBytes(plan.accelerator)) },
       {
         vmm: true,
         lowers: [...(program === undefined ? [] : [program]), module.root],
@@ -335,11 +380,14 @@ export class MicrovmDriver extends NamespaceDriver {
   override async list(): Promise<readonly RunningSandbox[]> {
     const running = await super.list();
     for (const each of running) if (each.backend === 'vm' && !isProbe(each)) this.#vms.set(each.id, each);
+    const { copies } = this.#vmm;
+    if (copies !== undefined)
+      await this.#forks.mend([...this.#vms.values()].map((each) => this.#forked(each, copies)));
     return running;
   }
 
   override async limit(id: SandboxId, limits: SandboxLimits): Promise<void> {
-    await super.limit(id, this.#vms.has(id) ? this.#vmmLimits(limits, 'tcg') : limits);
+    await super.limit(id, this.#vms.has(id) ? vmmLimits(limits, this.#vmm.overheadBytes('tcg')) : limits);
   }
 
   /** A guest gets what its row says when it starts. */
@@ -348,6 +396,7 @@ export class MicrovmDriver extends NamespaceDriver {
   }
 
   override async connect(running: RunningSandbox, signal?: AbortSignal): Promise<Duplex> {
+    await this.#forks.passed(running.id, signal);
     const stream = await super.connect(running, signal);
     if (running.backend !== 'vm') return stream;
     // A squash-vmm that stands still takes connections and answers none.
@@ -410,26 +459,6 @@ export class MicrovmDriver extends NamespaceDriver {
     }
   }
 
-  #plan(spec: StartSpec, drives: readonly LaunchMount[], accelerator: Accelerator): VmPlan {
-    const { limits } = spec;
-    return {
-      accelerator,
-      kernel: '/boot/vmlinux',
-      initrd: '/drives/initrd',
-      lowers: drives.map(({ target }) => target),
-      upper: { path: '/disk', bytes: limits.upperBytesMax },
-      mounts: spec.mounts,
-      memoryBytes: Math.max(guestMemoryBytesMin, limits.memoryBytesMax),
-      cpuMilli: limits.cpuMilli,
-      hostname: spec.hostname,
-      shmBytes: limits.shmBytesMax,
-      openFilesMax: limits.openFilesMax,
-      pidsMax: limits.pidsMax,
-      hasNetwork: this.#hasNetwork,
-      unixSeconds: Math.floor(systemClock.wallMs() / 1000),
-    };
-  }
-
   #checkFiles(): void {
     if (this.#vmm.can.files) return;
     throw new AppError(
@@ -458,28 +487,6 @@ export class MicrovmDriver extends NamespaceDriver {
       await guest.files.sync('/', AbortSignal.timeout(settleMsMax));
     } catch {
       // It is ended as it is: the file system has a journal.
-    }
-  }
-
-  /** Of the group that the VMM is in: the guest's memory is a part of it. */
-  #vmmLimits(limits: SandboxLimits, accelerator: Accelerator): SandboxLimits {
-    const memoryBytesMax = Math.max(guestMemoryBytesMin, limits.memoryBytesMax);
-    return {
-      ...limits,
-      memoryBytesMax: memoryBytesMax + this.#vmm.overheadBytes(accelerator),
-      // Also the guest's memory is a file by whose size a process can be held.
-      upperBytesMax: Math.max(limits.upperBytesMax, memoryBytesMax) + upperSlackBytes,
-    };
-  }
-}
-
-/** A stream to PID 1 of the guest, or to what becomes it, as soon as it takes connections. */
-async function reachGuest(connect: ToVmm, giveUp: AbortSignal): Promise<Duplex> {
-  for (;;) {
-    try {
-      return await throughToGuest(await connect(giveUp), giveUp);
-    } catch (error) {
-      if (!(error instanceof VmmRefusal)) throw error;
     }
   }
 }

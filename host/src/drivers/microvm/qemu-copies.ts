@@ -1,7 +1,8 @@
 /**
  * QEMU's part in copying a machine: its migration, to a stream and from a file.
  *
- * A machine with a vsock device can't be migrated: it gets one when it goes on.
+ * A machine with a vsock device can't be migrated: it gets one when it goes on. One that has run with it loses it before, for which QEMU
+ * presses the button of its slot: the guest's kernel waits five seconds for a second press, and lets go of the device.
  */
 import type { Duplex } from 'node:stream';
 import { z } from 'zod';
@@ -10,11 +11,18 @@ import { pause } from '@squash/base/pause';
 import { Qmp } from './qmp.ts';
 
 const lookMs = 20;
+const device = 'vsock0';
+const connectsMax = 500;
+/** For a second behind a device's end Linux takes a new one in its slot for noise, and then it would take five more. */
+const partedMs = 1_500;
 /** QEMU's own choice is 128 MiB a second, meant for networks. */
 const bytesPerSecond = 1_099_511_627_776;
 
 const migrationSchema = z.object({ status: z.string().max(64).optional() });
+const namesSchema = z.array(z.object({ name: z.string().max(256) })).max(256);
 const statusSchema = z.object({ status: z.string().max(64) });
+
+export type VsockPlace = Readonly<Record<'socket' | 'bus', string>>;
 
 /** It stands still from then on. Resolves when all of it is written to the socket. */
 export async function saveMachine(control: Duplex, socket: string, signal: AbortSignal): Promise<void> {
@@ -32,21 +40,62 @@ export async function saveMachine(control: Duplex, socket: string, signal: Abort
 }
 
 /** One that was started with its memory in a file. Resolves when it runs, and has a vsock device. */
-export async function wakeMachine(
-  control: Duplex,
-  device: Readonly<Record<'socket' | 'bus', string>>,
-  signal: AbortSignal,
-): Promise<void> {
+export async function wakeMachine(control: Duplex, place: VsockPlace, signal: AbortSignal): Promise<void> {
   const qmp = await Qmp.open(control, signal);
   while (statusSchema.parse(await qmp.ask('query-status')).status === 'inmigrate')
     await pause(lookMs, signal);
   await qmp.ask('cont');
-  const data = { addr: { type: 'unix', data: { path: device.socket } }, server: false };
-  await qmp.ask('chardev-add', { id: 'vsock', backend: { type: 'socket', data } });
-  await qmp.ask('device_add', {
-    driver: 'vhost-user-vsock-pci',
-    chardev: 'vsock',
-    bus: device.bus,
-    id: 'vsock0',
-  });
+  await plug(qmp, place, signal);
+}
+
+/** The machine's vsock goes, and then it stands still. */
+export async function partMachine(control: Duplex, signal: AbortSignal): Promise<void> {
+  const qmp = await Qmp.open(control, signal);
+  await unplug(qmp, signal);
+  await qmp.ask('stop');
+}
+
+/** One whose vsock is on its way out loses it first: of what is half gone nobody could tell. */
+export async function goOnMachine(control: Duplex, place: VsockPlace, signal: AbortSignal): Promise<void> {
+  const qmp = await Qmp.open(control, signal);
+  while (statusSchema.parse(await qmp.ask('query-status')).status !== 'running') {
+    // Not before a migration has noticed that nobody reads it any more.
+    await qmp.ask('cont').catch(() => undefined);
+    await pause(lookMs, signal);
+  }
+  await unplug(qmp, signal);
+  await plug(qmp, place, signal);
+}
+
+async function unplug(qmp: Qmp, signal: AbortSignal): Promise<void> {
+  if (await isPlugged(qmp)) {
+    // What it says where it has been asked already is no reason to wait less.
+    await qmp.ask('device_del', { id: device }).catch(() => undefined);
+    while (await isPlugged(qmp)) await pause(lookMs, signal);
+    await pause(partedMs, signal);
+  }
+  // It waits for a new one at the socket when this one has gone.
+  await qmp.ask('chardev-remove', { id: 'vsock' }).catch(() => undefined);
+}
+
+async function isPlugged(qmp: Qmp): Promise<boolean> {
+  const names = namesSchema.parse(await qmp.ask('qom-list', { path: '/machine/peripheral' }));
+  return names.some(({ name }) => name === device);
+}
+
+async function plug(qmp: Qmp, { socket, bus }: VsockPlace, signal: AbortSignal): Promise<void> {
+  const data = { addr: { type: 'unix', data: { path: socket } }, server: false };
+  const connect = async (): Promise<unknown> =>
+    await qmp.ask('chardev-add', { id: 'vsock', backend: { type: 'socket', data } });
+  // Whoever served the last one there needs a moment.
+  for (let triesLeft = connectsMax; ; triesLeft -= 1) {
+    try {
+      await connect();
+      break;
+    } catch (error) {
+      if (triesLeft === 0) throw error;
+      await pause(lookMs, signal);
+    }
+  }
+  await qmp.ask('device_add', { driver: 'vhost-user-vsock-pci', chardev: 'vsock', bus, id: device });
 }

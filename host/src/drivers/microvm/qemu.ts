@@ -6,7 +6,7 @@
  */
 import { availableParallelism, cpus } from 'node:os';
 import { guestWords, makeUpper } from './guest-boot.ts';
-import { saveMachine, wakeMachine } from './qemu-copies.ts';
+import { goOnMachine, partMachine, saveMachine, wakeMachine } from './qemu-copies.ts';
 import { withoutEmptyPages } from './qemu-stream.ts';
 import { type Accelerator, processorsOf, sharedDir, type Vmm, type VmPlan } from './vmm.ts';
 import type { VmmCommand, VmmStart } from './vmm-channel.ts';
@@ -27,6 +27,7 @@ const translatedMib = 64;
 
 /** The one place where a device can come and go. */
 const vsockBus = 'port0';
+const vsockPlace = { socket: sockets.device, bus: vsockBus };
 const vsockOptions = [
   ['chardev', `socket,id=vsock,path=${sockets.device}`],
   ['device', `vhost-user-vsock-pci,chardev=vsock,bus=${vsockBus},id=vsock0`],
@@ -71,10 +72,17 @@ export const qemu: Vmm = {
       const own: readonly Option[] = [copiedOption(plan), ['incoming', `file:${memory}`]];
       return started(makeUpper(plan), vsockDevice(), machine(plan, [...diskOptions(plan), ...own]));
     },
+    fork(plan, { memory, disk }) {
+      const own: readonly Option[] = [copiedOption(plan), ['incoming', `file:${memory}`]];
+      const unpack: VmmCommand = { how: 'unpack', path: plan.upper.path, argv: [disk] };
+      return started(unpack, vsockDevice(), machine(plan, [...diskOptions(plan), ...own]));
+    },
     words: (plan) => guestWords(plan, network).join(' '),
     save: (control, signal) => saveMachine(control, sockets.memory, signal),
     kept: withoutEmptyPages,
-    wake: (control, signal) => wakeMachine(control, { socket: sockets.device, bus: vsockBus }, signal),
+    part: partMachine,
+    goOn: (control, signal) => goOnMachine(control, vsockPlace, signal),
+    wake: (control, signal) => wakeMachine(control, vsockPlace, signal),
   },
 };
 

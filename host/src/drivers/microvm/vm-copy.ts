@@ -1,15 +1,16 @@
 /**
  * A machine saved with its memory, and another that goes on from there.
  *
- * Only one that waits to be copied (`native/boot/keeper.h`) can be saved: what stands in its memory then is the kernel's alone.
+ * Of one that waits to be copied (`native/boot/keeper.h`) what stands in its memory is the kernel's alone. One that has run is saved with
+ * its disk, of the same moment.
  */
 import { randomBytes } from 'node:crypto';
 import { open } from 'node:fs/promises';
-import type { Duplex } from 'node:stream';
+import { addAbortSignal, type Duplex } from 'node:stream';
 import { AppError } from '@squash/contract/errors';
 import { systemClock } from '@squash/base/clock';
 import type { MachineCopies } from './vmm.ts';
-import { renewGuest, streamOfVmm } from './vmm-channel.ts';
+import { renewGuest, streamOfVmm, throughToGuest, VmmRefusal } from './vmm-channel.ts';
 
 /** What `native/boot/keeper.c` writes to the console. */
 export const waitsToBeCopied = 'squash-boot: waits to be copied';
@@ -45,12 +46,26 @@ export async function saveVm(
   const end = (): void => void memory.destroy();
   signal.addEventListener('abort', end);
   try {
-    await Promise.all([writeMemory(copies.kept(memory), file, bounds), work()]);
+    await Promise.all([writeStream(copies.kept(memory), file, bounds), work()]);
     signal.throwIfAborted();
   } finally {
     failed.abort();
     signal.removeEventListener('abort', end);
     memory.destroy();
+  }
+}
+
+/** Writes the disk of a machine that stands still to a new file, as `squash-vmm` tells it. @throws guest_failed, disk_full */
+export async function saveDisk(
+  connect: ToVmm,
+  { disk, file }: { readonly disk: string; readonly file: string },
+  { giveUp, ...bounds }: SavedBounds & { readonly giveUp: AbortSignal },
+): Promise<void> {
+  const stream = addAbortSignal(giveUp, await streamOfVmm(await connect(giveUp), { disk }, giveUp));
+  try {
+    await writeStream(stream, file, bounds);
+  } finally {
+    stream.destroy();
   }
 }
 
@@ -64,24 +79,35 @@ export async function wakeVm(connect: ToVmm, copies: MachineCopies, giveUp: Abor
   }
 }
 
+/** A stream to PID 1 of the guest, or to what becomes it, as soon as it takes connections. */
+export async function reachGuest(connect: ToVmm, giveUp: AbortSignal): Promise<Duplex> {
+  for (;;) {
+    try {
+      return await throughToGuest(await connect(giveUp), giveUp);
+    } catch (error) {
+      if (!(error instanceof VmmRefusal)) throw error;
+    }
+  }
+}
+
 /** Makes it one of its own, which no other copy is. Resolves when PID 1 takes connections. @throws guest_failed */
 export async function renewVm(guest: Duplex, words: string, giveUp: AbortSignal): Promise<void> {
   const renewed = { seed: randomBytes(seedBytes), wallMs: systemClock.wallMs(), settings: words };
   await renewGuest(guest, renewed, giveUp);
 }
 
-async function writeMemory(
-  memory: AsyncIterable<Buffer>,
+async function writeStream(
+  stream: AsyncIterable<Buffer>,
   path: string,
   { bytesMax, hasRoom }: SavedBounds,
 ): Promise<void> {
   const file = await open(path, 'wx', 0o600);
   try {
     let bytes = 0;
-    for await (const piece of memory) {
+    for await (const piece of stream) {
       bytes += piece.length;
       if (bytes > bytesMax)
-        throw new AppError('guest_failed', `The VMM told more than ${bytesMax} bytes of its guest's memory`);
+        throw new AppError('guest_failed', `The VMM told more than ${bytesMax} bytes of its guest`);
       if (!hasRoom()) throw new AppError('disk_full', 'No room on the disk for the memory of a microVM');
       await file.appendFile(piece);
     }

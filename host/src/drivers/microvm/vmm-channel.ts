@@ -12,10 +12,11 @@ import type { FieldName } from '@squash/contract/guest/frames';
 export interface VmmCommand {
   /**
    * `make`: where `path` is not there it runs, makes `path` with `.new` behind it, and that gets its name when it has ended well.
+   * `unpack`: as `make`, of the disk's stream that its one word names (`native/vmm/disk.h`); the VM goes on from a memory in which its guest takes connections.
    * `files`: as `stay`, and it keeps the sandbox’s capabilities, for it serves the guest files with their owners.
    * `stay`: it belongs to the VM, and its end is the VM's; the next one waits until somebody listens at `path`, where it has one.
    */
-  readonly how: 'make' | 'stay' | 'files';
+  readonly how: 'make' | 'unpack' | 'stay' | 'files';
   readonly path?: string;
   readonly argv: readonly string[];
 }
@@ -55,13 +56,15 @@ export async function throughToGuest(stream: Duplex, signal?: AbortSignal): Prom
   return await ask(stream, encodeFields('vmmGuest', []), signal);
 }
 
-/** The stream to the VMM's control socket, or the one that its guest's memory will come by. @throws guest_failed */
+/** The stream to the VMM's control socket, or the one that its guest's memory will come by, or of its guest's disk. @throws guest_failed */
 export async function streamOfVmm(
   stream: Duplex,
-  which: 'vmmControl' | 'vmmMemory',
+  which: 'vmmControl' | 'vmmMemory' | { readonly disk: string },
   signal: AbortSignal,
 ): Promise<Duplex> {
-  const answered = await ask(stream, encodeFields(which, []), signal);
+  const request =
+    typeof which === 'string' ? encodeFields(which, []) : encodeFields('vmmDisk', [['path', which.disk]]);
+  const answered = await ask(stream, request, signal);
   // Who reads it is told; until then nobody would be there.
   return answered.on('error', () => undefined);
 }

@@ -61,6 +61,12 @@ export interface Vmm {
   readonly copies?: MachineCopies;
 }
 
+/** In the VMM's root: what another machine has held, as it was saved. */
+export interface SavedParts {
+  readonly memory: string;
+  readonly disk: string;
+}
+
 /** How a machine is saved with its memory, and goes on as another one. Streams are those of the VMM's control socket. */
 export interface MachineCopies {
   /**
@@ -70,8 +76,14 @@ export interface MachineCopies {
   still(plan: VmPlan, lowerBytes: readonly number[]): VmmStart;
   /** One that goes on from the file `memory` in the VMM's root, where another of its kind was saved. */
   copy(plan: VmPlan, memory: string): VmmStart;
+  /** One that goes on from a machine that ran, on its disk. */
+  fork(plan: VmPlan, saved: SavedParts): VmmStart;
   /** What the other was not told: `squash.` words for the guest. */
   words(plan: VmPlan): string;
+  /** Takes away from a machine that runs what can't be saved, which is the way to its guest, and holds it still. */
+  part(control: Duplex, signal: AbortSignal): Promise<void>;
+  /** Lets it go on, and gives it back what it lacks. Of one in any state between the two. */
+  goOn(control: Duplex, signal: AbortSignal): Promise<void>;
   /** Writes the memory to the stream that squash-vmm gives of it. */
   save(control: Duplex, signal: AbortSignal): Promise<void>;
   /** What of that stream goes into the file. */

@@ -32,6 +32,7 @@ import type {
   EndedSandbox,
   HostRoom,
   HostRootSpec,
+  MemoryFiles,
   MountSpec,
   PackResult,
   PackSource,
@@ -243,6 +244,19 @@ export class NamespaceDriver implements Driver, Disposable {
 
   async limit(id: SandboxId, limits: SandboxLimits): Promise<void> {
     await this.#options.launcher.limit(id, limits);
+  }
+
+  checkMemory(_backend: Backend): void {
+    const message = 'Only a microVM can be forked with its memory: make the sandbox with backend "vm"';
+    throw new AppError('unsupported_feature', message);
+  }
+
+  async saveMemory(
+    { backend }: Pick<StartSpec, 'backend'>,
+    _to: MemoryFiles,
+    _giveUp: AbortSignal,
+  ): Promise<void> {
+    this.checkMemory(backend);
   }
 
   async list(): Promise<readonly RunningSandbox[]> {

@@ -1,0 +1,111 @@
+/**
+ * Saving a microVM that runs, with its memory, for another one that goes on from there.
+ *
+ * A VM can't be saved with its vsock device, by which it is reached. So it loses the device, stands still while its disk and its memory
+ * are written, and gets it back: its processes see nothing but a leap of time, and connections to its PID 1 are made anew. A file in
+ * `vm/forks` says as long as that takes that it may stand there without a device; of a daemon that died meanwhile the next one gives it
+ * back.
+ */
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { SandboxId } from '@squash/contract/ids';
+import { unlessAborted } from '@squash/base/unless-aborted';
+import type { MemoryFiles } from '../driver.ts';
+import { type SavedBounds, saveDisk, saveVm, type ToVmm } from './vm-copy.ts';
+import type { MachineCopies } from './vmm.ts';
+import { streamOfVmm } from './vmm-channel.ts';
+
+/** Emulated, on a busy machine, with all of its disk. */
+const saveMsMax = 600_000;
+/** Of its kernel, which takes five seconds, and of an emulated one more. */
+const partMsMax = 120_000;
+const slackBytes = 64 * 1_048_576;
+
+export interface RunningVm {
+  readonly id: SandboxId;
+  readonly connect: ToVmm;
+  readonly copies: MachineCopies;
+}
+
+export class VmForks {
+  readonly #folder: string;
+  readonly #hasRoom: SavedBounds['hasRoom'];
+  readonly #gates = new Map<SandboxId, Promise<void>>();
+
+  constructor(dataDir: string, hasRoom: SavedBounds['hasRoom']) {
+    this.#folder = join(dataDir, 'vm/forks');
+    this.#hasRoom = hasRoom;
+  }
+
+  /** Resolves when it can be reached, as far as it is up to this. */
+  async passed(id: SandboxId, signal?: AbortSignal): Promise<void> {
+    const gate = this.#gates.get(id);
+    if (gate !== undefined) await unlessAborted(gate, signal);
+  }
+
+  /** It goes on afterwards, whatever happens. @param giveUp it is to be removed @param held `disk` is in the VMM's root @throws guest_failed, disk_full */
+  async save(
+    vm: RunningVm,
+    held: { readonly disk: string; readonly diskBytes: number; readonly memoryBytes: number },
+    { to, giveUp }: { readonly to: MemoryFiles; readonly giveUp: AbortSignal },
+  ): Promise<void> {
+    const late = AbortSignal.any([giveUp, AbortSignal.timeout(saveMsMax)]);
+    const bounds = { hasRoom: this.#hasRoom, giveUp: late };
+    await this.#without(vm, { giveUp, late }, async () => {
+      // Extents have heads of 16 bytes, and blocks of 4 KiB.
+      const diskBytesMax = held.diskBytes + held.diskBytes / 128 + slackBytes;
+      await saveDisk(vm.connect, { disk: held.disk, file: to.disk }, { ...bounds, bytesMax: diskBytesMax });
+      await saveVm(vm, to.memory, { ...bounds, bytesMax: held.memoryBytes + slackBytes });
+    });
+  }
+
+  /** Of VMs that run: those that an earlier daemon has left without a device get it back. */
+  async mend(running: readonly RunningVm[]): Promise<void> {
+    const left = new Set<string>(await readdir(this.#folder).catch(() => []));
+    await Promise.all(running.filter(({ id }) => left.has(id)).map((vm) => this.#giveBack(vm)));
+    for (const name of left) await rm(join(this.#folder, name), { force: true });
+  }
+
+  async #without(
+    vm: RunningVm,
+    { giveUp, late }: { readonly giveUp: AbortSignal; readonly late: AbortSignal },
+    work: () => Promise<void>,
+  ): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#gates.set(vm.id, promise);
+    const mark = join(this.#folder, vm.id);
+    try {
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+      await writeFile(mark, '');
+      try {
+        await controlled(vm, AbortSignal.any([late, AbortSignal.timeout(partMsMax)]), (control, signal) =>
+          vm.copies.part(control, signal),
+        );
+        await work();
+      } finally {
+        // One that is to be removed is not waited for.
+        if (!giveUp.aborted) await this.#giveBack(vm);
+      }
+    } finally {
+      await rm(mark, { force: true });
+      this.#gates.delete(vm.id);
+      resolve();
+    }
+  }
+
+  /** Nothing is to be done for one whose VMM does not answer any more: what is missing shows, and it is started again. */
+  async #giveBack(vm: RunningVm): Promise<void> {
+    await controlled(vm, AbortSignal.timeout(partMsMax), (control, signal) =>
+      vm.copies.goOn(control, signal),
+    ).catch(() => undefined);
+  }
+}
+
+async function controlled(vm: RunningVm, signal: AbortSignal, work: MachineCopies['part']): Promise<void> {
+  const control = await streamOfVmm(await vm.connect(signal), 'vmmControl', signal);
+  try {
+    await work(control, signal);
+  } finally {
+    control.destroy();
+  }
+}

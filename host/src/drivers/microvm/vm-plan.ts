@@ -1,0 +1,52 @@
+/** What a sandbox's start and limits are to a machine, and to the group that its VMM is in. */
+import { systemClock } from '@squash/base/clock';
+import type { LaunchMount } from '../../launch/launch-fields.ts';
+import type { SandboxLimits, StartSpec } from '../driver.ts';
+import type { VmPlan } from './vmm.ts';
+
+const bytesPerMib = 1_048_576;
+/** What the kernel and squash-init take themselves. */
+const guestMemoryBytesMin = 128 * bytesPerMib;
+/** Beside the disk: the file system's own tables, and what a VMM writes. */
+const upperSlackBytes = 64 * bytesPerMib;
+
+/** The guest's disk, in the VMM's root. */
+export const upperFile = '/disk';
+
+export function guestMemoryBytes({ memoryBytesMax }: SandboxLimits): number {
+  return Math.max(guestMemoryBytesMin, memoryBytesMax);
+}
+
+export function planOf(
+  spec: StartSpec,
+  drives: readonly LaunchMount[],
+  host: Pick<VmPlan, 'accelerator' | 'hasNetwork'>,
+): VmPlan {
+  const { limits } = spec;
+  return {
+    ...host,
+    kernel: '/boot/vmlinux',
+    initrd: '/drives/initrd',
+    lowers: drives.map(({ target }) => target),
+    upper: { path: upperFile, bytes: limits.upperBytesMax },
+    mounts: spec.mounts,
+    memoryBytes: guestMemoryBytes(limits),
+    cpuMilli: limits.cpuMilli,
+    hostname: spec.hostname,
+    shmBytes: limits.shmBytesMax,
+    openFilesMax: limits.openFilesMax,
+    pidsMax: limits.pidsMax,
+    unixSeconds: Math.floor(systemClock.wallMs() / 1000),
+  };
+}
+
+/** Of the group that the VMM is in: the guest's memory is a part of it. */
+export function vmmLimits(limits: SandboxLimits, overheadBytes: number): SandboxLimits {
+  const memoryBytes = guestMemoryBytes(limits);
+  return {
+    ...limits,
+    memoryBytesMax: memoryBytes + overheadBytes,
+    // Also the guest's memory is a file by whose size a process can be held.
+    upperBytesMax: Math.max(limits.upperBytesMax, memoryBytes) + upperSlackBytes,
+  };
+}
