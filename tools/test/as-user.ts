@@ -107,6 +107,8 @@ const sameForAll = [
   'tests/e2e/egress.test.ts',
   'tests/e2e/events.test.ts',
   'tests/e2e/files-cli.test.ts',
+  'tests/e2e/group-global.test.ts',
+  'tests/e2e/groups-mcp.test.ts',
   'tests/e2e/held-actions.test.ts',
   // Its images are made by tools that want root; what single-id mode makes of them is tried with hostile ones.
   'tests/e2e/images.test.ts',
@@ -114,6 +116,7 @@ const sameForAll = [
   'tests/e2e/host-root.test.ts',
   'tests/e2e/keys.test.ts',
   'tests/e2e/mcp.test.ts',
+  'tests/e2e/microvm-fork.test.ts',
   'tests/e2e/microvm-kvm.test.ts',
   'tests/e2e/microvm-memory.test.ts',
   'tests/e2e/microvm-mounts.test.ts',
