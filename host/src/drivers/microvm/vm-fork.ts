@@ -8,6 +8,8 @@
  */
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isDiskFull } from '@squash/base/errno';
+import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
 import { unlessAborted } from '@squash/base/unless-aborted';
 import type { MemoryFiles } from '../driver.ts';
@@ -82,6 +84,9 @@ export class VmForks {
           vm.copies.part(control, signal),
         );
         await work();
+      } catch (error) {
+        giveUp.throwIfAborted();
+        throw asRefusal(error);
       } finally {
         // One that is to be removed is not waited for.
         if (!giveUp.aborted) await this.#giveBack(vm);
@@ -99,6 +104,14 @@ export class VmForks {
       vm.copies.goOn(control, signal),
     ).catch(() => undefined);
   }
+}
+
+/** A VMM that dies breaks off whichever stream it has just then. */
+function asRefusal(error: unknown): AppError {
+  if (error instanceof AppError) return error;
+  if (isDiskFull(error))
+    return new AppError('disk_full', 'No room on the disk for the fork of a microVM', { cause: error });
+  return new AppError('guest_failed', 'The VMM broke off while its guest was saved', { cause: error });
 }
 
 async function controlled(vm: RunningVm, signal: AbortSignal, work: MachineCopies['part']): Promise<void> {
