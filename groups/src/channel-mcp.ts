@@ -7,7 +7,6 @@
  */
 import { randomUUID } from 'node:crypto';
 import { actionRequestSchema } from '@squash/contract/actions';
-import { groupLimits } from '@squash/contract/group-limits';
 import { AppError } from '@squash/contract/errors';
 import { toolNames, toolWords } from './channel-tools.ts';
 import { z } from 'zod';
@@ -35,7 +34,8 @@ interface Tool {
 }
 type Given = Readonly<Record<string, unknown>>;
 
-export async function answerMcp(request: Request, parts: McpParts): Promise<McpAnswer> {
+/** @param message its body, where it has one */
+export async function answerMcp(request: Request, message: unknown, parts: McpParts): Promise<McpAnswer> {
   const { createMcpHandler, Server } = await import('@modelcontextprotocol/server');
   const handler = createMcpHandler(
     () => {
@@ -50,10 +50,10 @@ export async function answerMcp(request: Request, parts: McpParts): Promise<McpA
       return server;
     },
     // A stream that tells of changes would outlast its request.
-    { maxSubscriptions: 0, maxRequestBodySize: groupLimits.requestBytesMax },
+    { maxSubscriptions: 0 },
   );
   try {
-    const answer = await handler.fetch(request);
+    const answer = await handler.fetch(request, { parsedBody: message });
     return {
       status: answer.status,
       contentType: answer.headers.get('content-type'),
@@ -108,8 +108,11 @@ function called(name: string, given: Given, parts: McpParts) {
     const { isError, body } = answered(name, given, parts);
     return { content: [{ type: 'text' as const, text: JSON.stringify(body) }], isError };
   } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    const body = { error: error.code, message: error.message };
+    // The library tells a client what any other error says.
+    const body =
+      error instanceof AppError
+        ? { error: error.code, message: error.message }
+        : { error: 'internal', message: 'The channel failed' };
     return { content: [{ type: 'text' as const, text: JSON.stringify(body) }], isError: true };
   }
 }

@@ -179,6 +179,18 @@ test('a request for tools that is none is refused, and keeps nothing', async () 
   await waitFor('all places', () => !channel.isFull);
 });
 
+test('a request for tools is one call: many in one would be counted as one', async () => {
+  const one = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'self', arguments: {} } };
+  const asked = async (message: unknown): Promise<string> => {
+    const body = JSON.stringify(message);
+    const head = `POST /mcp HTTP/1.1\r\nHost: c\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n`;
+    const request = `${head}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+    return await answered((await open()).socket, request);
+  };
+  assert.match(await asked(one), /^HTTP\/1\.1 200 /);
+  assert.match(await asked([one, { ...one, id: 2 }]), /^HTTP\/1\.1 400 [^]*"invalid_request"/);
+});
+
 interface Called {
   readonly isError: boolean;
   readonly body: Readonly<Record<string, unknown>>;

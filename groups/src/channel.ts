@@ -153,9 +153,12 @@ export class Channel implements Disposable {
   }
 
   async #mcp(request: IncomingMessage): Promise<McpAnswer> {
-    const body = request.method === 'POST' ? await bodyOf(request) : undefined;
+    const message = request.method === 'POST' ? jsonOf(await bodyOf(request)) : undefined;
+    // One request may hold as many calls as its bytes do, and each may be answered with megabytes: the rate is of requests.
+    if (Array.isArray(message))
+      throw new AppError('invalid_request', 'A request of MCP is one message, not several');
     const { answerMcp } = await import('./channel-mcp.ts');
-    return await answerMcp(asWebRequest(request, body), {
+    return await answerMcp(asWebRequest(request), message, {
       chat: this.#options.views.self(this.#options.actor).chat,
       ask: (asked) => this.#ask(asked),
       look: (noun, asked) => this.#look(noun, asked),
@@ -213,20 +216,15 @@ function jsonOf(body: Buffer): unknown {
   }
 }
 
-/** Its address says nothing that is used. @throws invalid_request for a method that no request may have */
-function asWebRequest({ method = '', headers, socket }: IncomingMessage, body: Buffer | undefined): Request {
+/** Without its body, which is read by then; its address says nothing that is used. @throws invalid_request for a method that none may have */
+function asWebRequest({ method = '', headers, socket }: IncomingMessage): Request {
   const gone = new AbortController();
   socket.once('close', () => gone.abort());
   const plain = Object.entries(headers).flatMap(([name, value]): [string, string][] =>
     value === undefined ? [] : [[name, String(value)]],
   );
   try {
-    return new Request('http://channel/mcp', {
-      method,
-      headers: plain,
-      signal: gone.signal,
-      ...(body !== undefined && { body }),
-    });
+    return new Request('http://channel/mcp', { method, headers: plain, signal: gone.signal });
   } catch {
     throw new AppError('invalid_request', 'The request is malformed');
   }

@@ -12,6 +12,7 @@
 #include "boot/drives.h"
 #include "boot/failure.h"
 #include "common/descriptor.h"
+#include "common/hosts.h"
 #include "common/device_tree.h"
 #include "common/mount_points.h"
 
@@ -69,8 +70,7 @@ static int write_file(const char *path, const char *text) {
 static int place_etc(const struct settings *settings) {
   char hosts[SETTINGS_TEXT_MAX + 128], names[SETTINGS_TEXT_MAX + 128];
   const char *places[] = {"hosts", "resolv.conf"};
-  (void)snprintf(hosts, sizeof hosts, "127.0.0.1\tlocalhost\n127.0.1.1\t%s\n::1\tlocalhost ip6-localhost ip6-loopback\n",
-                 settings->hostname);
+  (void)snprintf(hosts, sizeof hosts, HOSTS_TEXT, settings->hostname);
   if (settings->nameserver[0] == '\0') (void)snprintf(names, sizeof names, "options timeout:1 attempts:1\n");
   else (void)snprintf(names, sizeof names, "nameserver %s\noptions timeout:2 attempts:3\n", settings->nameserver);
   make_directory("etc");

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/hosts.h"
 #include "common/renewal.h"
 #include "init/connection.h"
 #include "init/exec.h"
@@ -26,10 +27,9 @@ int renew_prepare(void) {
   return urandom < 0 ? -1 : 0;
 }
 
-/* As native/boot/root.c writes it. */
 static int write_hosts(const char *name) {
   char hosts[HOSTNAME_BYTES_MAX + 128];
-  int length = snprintf(hosts, sizeof hosts, "127.0.0.1\tlocalhost\n127.0.1.1\t%s\n::1\tlocalhost ip6-localhost ip6-loopback\n", name);
+  int length = snprintf(hosts, sizeof hosts, HOSTS_TEXT, name);
   bool is_written = pwrite(MACHINE_HOSTS, hosts, (size_t)length, 0) == length && ftruncate(MACHINE_HOSTS, length) == 0;
   return is_written ? 0 : -1;
 }

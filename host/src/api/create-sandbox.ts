@@ -1,7 +1,7 @@
 /** From a create request of `/v1` to the engine's wish. What a request asks for and can't have is refused, never left out. */
 import { AppError } from '@squash/contract/errors';
 import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
-import { type NativeWish, type SandboxCreate, type SandboxSource } from '@squash/contract/native-sandbox';
+import type { NativeWish, SandboxCreate, SandboxSource } from '@squash/contract/native-sandbox';
 import type { Once } from '@squash/contract/once';
 import type { CreateWish } from '@squash/contract/sandbox';
 import type { Engine } from '../engine/engine.ts';

@@ -84,13 +84,13 @@ export class VmForks {
           vm.copies.part(control, signal),
         );
         await work();
-      } catch (error) {
-        giveUp.throwIfAborted();
-        throw asRefusal(error);
       } finally {
         // One that is to be removed is not waited for.
         if (!giveUp.aborted) await this.#giveBack(vm);
       }
+    } catch (error) {
+      giveUp.throwIfAborted();
+      throw asRefusal(error);
     } finally {
       await rm(mark, { force: true });
       this.#gates.delete(vm.id);
