@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { open, rename, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -68,6 +68,12 @@ function vmms(): readonly ProcessEntry[] {
 /** How many of the VMs that run are from a template. */
 function copies(): number {
   return vmms().filter(({ command }) => command.includes(' -incoming ')).length;
+}
+
+/** What the VMM holds of its guest's memory. */
+function guestMemoryMb(pid: number): number {
+  const kb = /^RssShmem:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1];
+  return Number(kb) / 1024;
 }
 
 function templates(): readonly string[] {
@@ -141,6 +147,17 @@ test('one from a template works as one that has booted', async () => {
   await output('one', 'rm /root/many; echo late >/root/late');
   await send('POST', `${sandboxes}/one/restore`, { label: 'early' });
   assert.equal(await output('one', 'ls /root'), 'many\nmine');
+});
+
+test('memory that a guest has freed is the host’s again', async () => {
+  const [vmm] = vmms().filter(({ command }) => command.includes(' -incoming '));
+  assert.ok(vmm !== undefined);
+  const ids = ['one', 'two'];
+  // Whichever of them it is.
+  for (const id of ids) await output(id, 'head -c 20000000 /dev/urandom >/dev/shm/large');
+  const full = guestMemoryMb(vmm.pid);
+  for (const id of ids) await output(id, 'rm /dev/shm/large');
+  await waitFor('the freed memory to go', () => guestMemoryMb(vmm.pid) < full - 10, 60_000);
 });
 
 test('a daemon that is started again uses the templates of the one before', async () => {

@@ -137,6 +137,9 @@ static void put_devices(const struct machine *machine) {
     put("-device", "vhost-user-vsock-device,chardev=vsock,bus=virtio-mmio-bus.%u", --bus);
   }
   if (machine->has_entropy) put("-device", "virtio-rng-device,bus=virtio-mmio-bus.%u", --bus);
+  if (machine->has_balloon) {
+    put("-device", "virtio-balloon-device,free-page-reporting=%s,bus=virtio-mmio-bus.%u", machine->reports_free_pages ? "on" : "off", --bus);
+  }
 }
 
 static void become_qemu(const struct machine *machine) {
@@ -169,7 +172,7 @@ static const char *start(struct machine *machine) {
   for (size_t i = 0; i < machine->drive_count; i++) roots += machine->drives[i].is_root;
   if (machine->kernel[0] == '\0') return "Cannot start microvm without kernel configuration.";
   if (roots > 0 && machine->initrd[0] != '\0') return "the stand-in boots an initrd or a root drive, not both";
-  size_t devices = machine->drive_count + (machine->tap[0] != '\0') + (machine->vsock[0] != '\0') + machine->has_entropy;
+  size_t devices = machine->drive_count + (machine->tap[0] != '\0') + (machine->vsock[0] != '\0') + machine->has_entropy + machine->has_balloon;
   if (devices > DEVICES_MAX) return "Cannot register MMIO device: no more IRQs are available";
   machine->is_started = true;
   machine_process = fork();
@@ -197,6 +200,10 @@ const char *machine_apply(struct machine *machine, const struct asked *asked) {
     case NETWORK_INTERFACE: return set_interface(machine, asked);
     case VSOCK: return set_vsock(machine, asked);
     case ENTROPY: machine->has_entropy = true; return NULL;
+    case BALLOON:
+      machine->has_balloon = true;
+      machine->reports_free_pages = number_in(asked, "free_page_reporting", 0) != 0;
+      return NULL;
     case ACTIONS: return start(machine);
     case ENDPOINTS: break;
   }

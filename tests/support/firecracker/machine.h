@@ -19,7 +19,7 @@ struct machine {
   char interface[64], tap[64], mac[32];
   char vsock[108];
   unsigned cid;
-  bool has_entropy;
+  bool has_entropy, has_balloon, reports_free_pages;
 };
 
 /* Does what the request asks. Files are opened, the tap is attached and the socket is bound now. Returns NULL, or the fault. */

@@ -49,6 +49,12 @@ static const struct field vsock[] = {{"guest_cid", JSON_NUMBER, true, 3, UINT32_
                                      {"vsock_id", JSON_TEXT, false, 0, 0, NULL},
                                      {NULL}};
 static const struct field entropy[] = {{"rate_limiter", JSON_OBJECT, false, 0, 0, NULL}, {NULL}};
+static const struct field balloon[] = {{"amount_mib", JSON_NUMBER, true, 0, INT_MAX, NULL},
+                                       {"deflate_on_oom", JSON_FLAG, true, 0, 1, NULL},
+                                       {"stats_polling_interval_s", JSON_NUMBER, false, 0, UINT16_MAX, NULL},
+                                       {"free_page_hinting", JSON_FLAG, false, 0, 1, NULL},
+                                       {"free_page_reporting", JSON_FLAG, false, 0, 1, NULL},
+                                       {NULL}};
 static const struct field actions[] = {
     {"action_type", JSON_TEXT, true, 0, 0, " InstanceStart FlushMetrics SendCtrlAltDel "}, {NULL}};
 
@@ -63,6 +69,7 @@ static const struct {
                           [NETWORK_INTERFACE] = {"/network-interfaces/", "iface_id", network_interface},
                           [VSOCK] = {"/vsock", NULL, vsock},
                           [ENTROPY] = {"/entropy", NULL, entropy},
+                          [BALLOON] = {"/balloon", NULL, balloon},
                           [ACTIONS] = {"/actions", NULL, actions}};
 
 static char fault[512];

@@ -8,7 +8,7 @@
 
 #include "json.h"
 
-enum endpoint { MACHINE_CONFIG, BOOT_SOURCE, DRIVE, NETWORK_INTERFACE, VSOCK, ENTROPY, ACTIONS, ENDPOINTS };
+enum endpoint { MACHINE_CONFIG, BOOT_SOURCE, DRIVE, NETWORK_INTERFACE, VSOCK, ENTROPY, BALLOON, ACTIONS, ENDPOINTS };
 
 struct asked {
   enum endpoint endpoint;

@@ -9,7 +9,7 @@ import { existsSync } from 'node:fs';
 import { AppError } from '@squash/contract/errors';
 import { FirecrackerApi, type ApiRequest } from './firecracker-api.ts';
 import type { FirecrackerProgram } from './firecracker-program.ts';
-import { guestWords, makeUpper } from './guest-boot.ts';
+import { freePagesWord, guestWords, makeUpper } from './guest-boot.ts';
 import type { VmmStart } from './vmm-channel.ts';
 import { processorsOf, type Vmm, type VmPlan } from './vmm.ts';
 
@@ -27,7 +27,7 @@ const network = { device: 'tap0', address: '198.18.0.3/24', gateway: '198.18.0.1
 export function firecracker(program: FirecrackerProgram): Vmm {
   return {
     can: { files: false, emulation: false },
-    // Of its 17 places, besides: upper, vsock, network, random numbers, and one that is free.
+    // Of its 17 places, besides: upper, vsock, network, random numbers, balloon.
     disksMax: 12,
     // It takes some MiB itself; the rest is page tables and buffers of a guest that does its worst.
     overheadBytes: () => 128 * bytesPerMib,
@@ -107,6 +107,7 @@ export function bootRequests(plan: VmPlan): readonly ApiRequest[] {
       : []),
     put('/vsock', { guest_cid: 3, uds_path: sockets.guest }),
     put('/entropy', {}),
+    put('/balloon', { amount_mib: 0, deflate_on_oom: true, free_page_reporting: true }),
     put('/actions', { action_type: 'InstanceStart' }),
   ];
 }
@@ -121,6 +122,7 @@ function bootWords(plan: VmPlan): string {
     'i8042.noaux',
     'i8042.nomux',
     'i8042.dumbkbd',
+    freePagesWord,
     // Its drives have no names: they come in the order of the requests.
     'squash.ordered=1',
     `squash.time=${plan.unixSeconds}`,

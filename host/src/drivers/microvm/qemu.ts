@@ -5,7 +5,7 @@
  * is yet to be run on one that starts guests.
  */
 import { availableParallelism, cpus } from 'node:os';
-import { guestWords, makeUpper } from './guest-boot.ts';
+import { freePagesWord, guestWords, makeUpper } from './guest-boot.ts';
 import { goOnMachine, partMachine, saveMachine, wakeMachine } from './qemu-copies.ts';
 import { withoutEmptyPages } from './qemu-stream.ts';
 import { type Accelerator, processorsOf, sharedDir, type Vmm, type VmPlan } from './vmm.ts';
@@ -33,7 +33,7 @@ const vsockOptions = [
   ['device', `vhost-user-vsock-pci,chardev=vsock,bus=${vsockBus},id=vsock0`],
 ] as const;
 
-const kernelWords = ['console=ttyS0', 'quiet', 'reboot=t', 'panic=-1', 'pcie_ports=native'];
+const kernelWords = ['console=ttyS0', 'quiet', 'reboot=t', 'panic=-1', 'pcie_ports=native', freePagesWord];
 const wordsOf: Readonly<Record<Accelerator, readonly string[]>> = {
   // It has the clock of KVM.
   kvm: kernelWords,
@@ -144,6 +144,8 @@ function machine(plan: VmPlan, own: readonly Option[]): VmmCommand {
     ['kernel', plan.kernel],
     ['initrd', plan.initrd],
     ['device', 'virtio-rng-device'],
+    // What the guest has free goes back to the host some two seconds later.
+    ['device', 'virtio-balloon-device,free-page-reporting=on'],
     ['device', `pcie-root-port,id=${vsockBus},chassis=1,slot=1`],
     ...(plan.hasNetwork
       ? ([
