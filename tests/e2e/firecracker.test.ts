@@ -179,6 +179,20 @@ test('what it can not do is refused', async () => {
   assert.match(mounted.text, /backend \\"chroot\\"/);
 });
 
+test('a mount is refused while one is stopped, and not when it starts', { skip }, async () => {
+  const [vm] = (await send('GET', '/v1/sandboxes')).json.items.filter(
+    ({ backend }: { readonly backend: string }) => backend === 'vm',
+  );
+  const { json: volume } = await send('POST', '/v1/volumes', { name: 'late' });
+  await send('POST', `/v1/sandboxes/${vm.id}/pause`, { keep: 'files' });
+  const late = await daemon.request('POST', `/v1/sandboxes/${vm.id}/mounts`, {
+    volume: volume.id,
+    path: '/mnt',
+  });
+  assert.equal(late.json.code, 'vm_unsupported', late.text);
+  await send('POST', `/v1/sandboxes/${vm.id}/resume`);
+});
+
 test('a fork with its memory is refused', { skip }, async () => {
   const [vm] = (await send('GET', '/v1/sandboxes')).json.items.filter(
     ({ backend }: { readonly backend: string }) => backend === 'vm',

@@ -56,7 +56,7 @@ export function checkMounts(
     throw new AppError('mount_exists', 'Cannot attach a volume or directory that the sandbox has already');
 }
 
-/** @throws sandbox_not_ready, mount_exists, mount_limit, volume_in_use, host_directory_refused, mount_refused */
+/** @throws sandbox_not_ready, vm_unsupported, mount_exists, mount_limit, volume_in_use, host_directory_refused, mount_refused */
 export async function attachMount(sandbox: Sandbox, mount: StoredMount): Promise<void> {
   const { world, row } = sandbox;
   const { state } = sandbox;
@@ -64,6 +64,8 @@ export async function attachMount(sandbox: Sandbox, mount: StoredMount): Promise
   if (!isAlive(state) && state.phase !== 'stopped')
     throw new AppError('sandbox_not_ready', `Cannot attach to sandbox "${row.id}": it is ${state.phase}`);
   const mounts = [...row.mounts, mount];
+  // What would keep one that is stopped from starting again.
+  world.driver.checkBackend(row.backend, true);
   checkVmMounts(row, mounts);
   const spec = specOf(world, row, mount);
   checkMounts(world, mounts, [mount]);
