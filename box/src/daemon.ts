@@ -27,6 +27,7 @@ import { namespaceProblem } from '@squash/contract/user-namespaces';
 import { isDirectory } from './host-paths.ts';
 import { readSetting } from './needs.ts';
 import { BoxRefusal } from './refusal.ts';
+import { keepStartWords } from './start-words.ts';
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
@@ -54,6 +55,8 @@ export interface DaemonStart {
   readonly ask: AskInfo;
   /** The program that makes namespaces. */
   readonly launcher: string;
+  /** The command line's. */
+  readonly caller: string;
 }
 
 const readyMsDefault = 60_000;
@@ -240,7 +243,7 @@ async function launchOnce(
   const output = openSync(log, 'a', 0o600);
   const begin = fstatSync(output).size;
   const { spawn } = await import('node:child_process');
-  const { program, words, env } = daemonWords(places, start, dataDir);
+  const { program, words, env, isSecondStage } = daemonWords(places, start, dataDir);
   const child = spawn(program, words, {
     // The daemon reads `.env` where it is started: never the repository's.
     cwd: dataDir,
@@ -251,7 +254,12 @@ async function launchOnce(
   closeSync(output);
   const reason = await whyNotReady(child, { socket, readyMs, uid: places.uid, ask: start.ask });
   child.unref();
-  if (reason === undefined) return undefined;
+  if (reason === undefined) {
+    const caller = [process.execPath, start.caller] as const;
+    const kept = { caller, env: places.env, sockets: sharedSockets(places), daemonEnv: env };
+    if (isSecondStage) keepStartWords(dataDir, { ...kept, words: [program, ...words] });
+    return undefined;
+  }
   child.kill('SIGTERM');
   return lastWords(log, begin, reason);
 }
@@ -287,6 +295,7 @@ interface DaemonWords {
   readonly program: string;
   readonly words: readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  readonly isSecondStage: boolean;
 }
 
 /**
@@ -296,7 +305,8 @@ interface DaemonWords {
 function daemonWords(places: DaemonPlaces, start: DaemonStart, dataDir: string): DaemonWords {
   const env = daemonEnvironment(places, dataDir);
   const isMade = existsSync(join(dataDir, 'squash.db')) && !existsSync(join(dataDir, '.env'));
-  if (!isMade || !start.isBuilt()) return { program: process.execPath, words: start.program, env };
+  if (!isMade || !start.isBuilt())
+    return { program: process.execPath, words: start.program, env, isSecondStage: false };
   const runDir = dirname(boxSocket(places));
   const hosts = env['SQUASH_EGRESS_HOSTS'];
   const command = daemonCommand({ dataDir, runDir, egressHostsFile: hosts && resolve(dataDir, hosts) });
@@ -304,6 +314,7 @@ function daemonWords(places: DaemonPlaces, start: DaemonStart, dataDir: string):
     program: command.program,
     words: command.words.slice(1),
     env: { ...env, SQUASH_RUN: runDir, ...command.env },
+    isSecondStage: true,
   };
 }
 

@@ -5,6 +5,7 @@
  * Starting Node takes longer than all that a box needs. So after a box's command one more command line is started that stands by
  * (cli/src/box/standby.ts); the next call is handed to it, with our descriptors, directory and environment, and we are its ears: signals
  * go there, its exit code is ours. Where none stands by, or it is not in all like us, we become the program: that is always right.
+ * Where no daemon runs either it is begun before that: it takes longer than a command line.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +25,7 @@
 #include <unistd.h>
 
 #include "call/call.h"
+#include "call/start.h"
 #include "common/descriptor.h"
 
 extern char **environ;
@@ -48,24 +50,27 @@ static void pass_on(int signal) {
 }
 
 /* As boxDataDirectory of box/src/daemon.ts. */
-static bool find_socket(struct sockaddr_un *address) {
+static bool find_data(char path[PATH_MAX]) {
   const char *named = getenv("SQUASH_BOX_DATA"), *state = getenv("XDG_STATE_HOME");
   const struct passwd *user = NULL;
-  char path[PATH_MAX];
   int length;
   if (named != NULL && *named != 0) {
-    length = snprintf(path, sizeof path, "%s/standby.sock", named);
+    length = snprintf(path, PATH_MAX, "%s", named);
   } else if (state != NULL && *state == '/') {
-    length = snprintf(path, sizeof path, "%s/squash/box/standby.sock", state);
+    length = snprintf(path, PATH_MAX, "%s/squash/box", state);
   } else if ((user = getpwuid(geteuid())) != NULL) {
-    length = snprintf(path, sizeof path, "%s/.local/state/squash/box/standby.sock", user->pw_dir);
+    length = snprintf(path, PATH_MAX, "%s/.local/state/squash/box", user->pw_dir);
   } else {
     return false;
   }
+  return length >= 0 && length < PATH_MAX;
+}
+
+static bool find_socket(const char *data, struct sockaddr_un *address) {
+  size_t size = sizeof address->sun_path;
   address->sun_family = AF_UNIX;
-  if (length < 0 || (size_t)length >= sizeof address->sun_path) return false;
-  memcpy(address->sun_path, path, (size_t)length + 1);
-  return true;
+  int length = snprintf(address->sun_path, size, "%s/standby.sock", data);
+  return length >= 0 && (size_t)length < size;
 }
 
 /* Some settings Node reads only when it starts. */
@@ -75,9 +80,9 @@ static bool is_plain_environment(void) {
          (wish == NULL || strcmp(wish, "off") != 0);
 }
 
-static int connect_standby(pid_t *pid) {
+static int connect_standby(const char *data, pid_t *pid) {
   struct sockaddr_un address = {0};
-  if (!find_socket(&address)) return -1;
+  if (!find_socket(data, &address)) return -1;
   cleanup_fd connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   struct timeval wait = {.tv_sec = CALL_WAIT_MS / 1000};
   if (connection < 0 || setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait) < 0) return -1;
@@ -154,11 +159,11 @@ static void pass_signals(void (*handler)(int)) {
 }
 
 /* The exit code of `program`, as argv has it, or -1 where nothing of it has run. */
-static int hand_over(char **program) {
+static int hand_over(const char *data, char **program) {
   pid_t pid;
   has_terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-  if (!is_plain_environment() || (isatty(STDIN_FILENO) && is_background())) return -1;
-  cleanup_fd connection = connect_standby(&pid);
+  if (isatty(STDIN_FILENO) && is_background()) return -1;
+  cleanup_fd connection = connect_standby(data, &pid);
   if (connection < 0) return -1;
   /* While the connection stands its number is no other's. */
   standby = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -186,8 +191,12 @@ int main(int argc, char **argv) {
     (void)fputs("usage: squash-call NODE PROGRAM words...\n", stderr);
     return EXIT_NO_PROGRAM;
   }
-  int code = hand_over(argv + 1);
-  if (code >= 0) return code;
+  char data[PATH_MAX];
+  if (is_plain_environment() && find_data(data)) {
+    int code = hand_over(data, argv + 1);
+    if (code >= 0) return code;
+    start_daemon(data, argv[1], argv[2]);
+  }
   /* Its command line starts the next one. */
   if (getenv("SQUASH_STANDBY") == NULL) (void)setenv("SQUASH_STANDBY", "on", 1);
   return become(argv + 1);

@@ -4,7 +4,16 @@
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { connect } from 'node:net';
 import { arch, tmpdir, userInfo } from 'node:os';
 import { basename, join } from 'node:path';
@@ -236,5 +245,45 @@ describe('a command line that stands by', { skip }, () => {
     assert.throws(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8').length || assert.fail());
     assert.ok(!existsSync(join(data, 'standby.sock')));
     await expectNoLeaks(data);
+  });
+
+  it('where no daemon runs, one is begun as the last was before a command line is there', async () => {
+    const words = join(data, 'log/start.words');
+    const quick = { SQUASH_IDLE_EXIT_S: '1' };
+    const gone = async (): Promise<void> => {
+      await waitFor('the daemon’s end', () => processesOf(data).length === 0, 60_000);
+      await expectNoLeaks(data);
+    };
+    /** A call that asks for no daemon: who is there was begun before it. */
+    const ask = async (more: object = {}): Promise<void> => {
+      const { code } = await endOf(start(['--nonsense'], { env: { ...quick, ...more } }));
+      assert.equal(code, 125);
+    };
+    assert.equal((await endOf(start(['true'], { env: quick }))).code, 0);
+    await gone();
+    await ask();
+    await waitFor('a daemon', () => existsSync(join(data, 'run/api.sock')));
+    await gone();
+    assert.equal((await endOf(start(['sh', '-c', 'exit 6'], { env: quick }))).code, 6);
+    await gone();
+
+    await ask({ SQUASH_LOG_LEVEL: 'debug' });
+    assert.deepEqual(processesOf(data), [], 'another environment');
+    const kept = readFileSync(words);
+    for (const [what, spoil] of [
+      ['writable for others', () => chmodSync(words, 0o622)],
+      ['cut off', () => writeFileSync(words, kept.subarray(0, kept.length / 2))],
+      ['no words', () => writeFileSync(words, 'x\0'.repeat(9_000))],
+      ['a link', () => symlinkSync('/proc/self/environ', words)],
+    ] as const) {
+      rmSync(words);
+      writeFileSync(words, kept, { mode: 0o600 });
+      if (what === 'a link') rmSync(words);
+      spoil();
+      await ask();
+      assert.deepEqual(processesOf(data), [], what);
+    }
+    assert.equal((await endOf(start(['true'], { env: quick }))).code, 0);
+    await gone();
   });
 });

@@ -72,11 +72,13 @@ export async function runningDaemon(): Promise<BoxDaemon | undefined> {
 
 async function startDaemon(): Promise<BoxDaemon> {
   const { hostEntries, isBuilt, launchProgram } = await import('../local-host.ts');
+  const { projectPath } = await import('../places.ts');
   const start = {
     program: hostEntries.serve,
     isBuilt: () => isBuilt('host/src/serve.ts'),
     ask: askInfo,
     launcher: launchProgram,
+    caller: projectPath('cli/bin/squash.cjs'),
   };
   const found = await asCliFailure(() => startBoxDaemon(ownPlaces(), start));
   return { client: clientOf(found.socket), dataDir: found.dataDir };
