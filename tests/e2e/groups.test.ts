@@ -24,16 +24,7 @@ async function squash(words: readonly string[]) {
   return { code, stdout: stdout.toString(), stderr };
 }
 
-/** A tier like `untrusted`, with something other. */
-async function tier(name: string, change: object): Promise<void> {
-  const { items } = await scene.call<{ items: Tier[] }>('GET', '/v1/tiers');
-  const {
-    name: _name,
-    built_in: _,
-    ...body
-  } = items.find((each) => each.name === 'untrusted') ?? assert.fail();
-  await scene.call('PUT', `/v1/tiers/${name}`, { ...body, ...change });
-}
+const tier = (name: string, change: object): Promise<void> => scene.tier(name, change);
 
 /** Actions that the script's runs printed, one a line. */
 function actionsIn(text: string): readonly Action[] {
