@@ -42,6 +42,8 @@ export interface RunCommand {
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: Uint8Array;
   readonly timeoutMs: number;
+  /** An earlier run's command was in the sandbox: its volumes are the agent's already. */
+  readonly isWarm: boolean;
   /** What is kept of its output until it is read. */
   readonly outputBytesMax: number;
 }

@@ -180,6 +180,7 @@ export class Runner {
       },
       stdin: Buffer.from(promptOf(chat, rows.messagesOf(run))),
       timeoutMs: this.#timeouts(of).hardS * 1_000,
+      isWarm: row.isWarm,
       // Of both streams; what is told is the output alone.
       outputBytesMax: 2 * body.output_bytes_max,
     });

@@ -1,5 +1,6 @@
 /** Groups over this daemon's engine and store: `@squash/groups` knows neither, and asks for what it needs by ports. */
 import type { Duplex } from 'node:stream';
+import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import { AppError, type ErrorCode } from '@squash/contract/errors';
@@ -10,7 +11,7 @@ import {
   groupFolder as folder,
   type GroupMount,
 } from '@squash/contract/group-mounts';
-import { type ModuleName, sandboxIdSchema } from '@squash/contract/ids';
+import { type ModuleName, type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import { type SandboxCreate, sandboxCreateSchema } from '@squash/contract/native-sandbox';
 import { ownerByDefault } from '@squash/contract/sandbox';
@@ -212,15 +213,17 @@ class EngineSandboxes implements RunSandboxes {
   }
 
   async wake(id: string, wish: SandboxWish): Promise<void> {
-    const { sandboxes, volumes } = this.#engine;
+    const { sandboxes, volumes, network } = this.#engine;
     const sandbox = sandboxIdSchema.parse(id);
     const body = bodyOf(wish);
-    if (this.#madeFrom.get(id) !== (await this.#sources(body)))
+    const isSame = this.#madeFrom.get(id) === (await this.#sources(body));
+    // Whoever has a key may have changed what it reaches …
+    if (!isSame || !isDeepStrictEqual(network.rules(sandbox).policy, body.policy))
       throw new AppError('sandbox_not_ready', `Sandbox "${id}" would be made otherwise now`);
-    // Whoever has a key may have started it.
+    // … or started it.
     await sandboxes.pause(sandbox, 'files');
     for (const mount of body.mounts ?? []) await volumes.attach(asker, sandbox, mount);
-    await sandboxes.update(sandbox, { name: body.name, lifetime_s: body.lifetime_s, policy: body.policy });
+    await sandboxes.update(sandbox, { name: body.name, lifetime_s: body.lifetime_s });
     await sandboxes.resume(sandbox);
   }
 
@@ -246,9 +249,9 @@ class EngineSandboxes implements RunSandboxes {
 
   async begin(
     { sandbox: id, tag }: CommandAt,
-    { argv, env, stdin, timeoutMs, outputBytesMax }: RunCommand,
+    { argv, env, stdin, timeoutMs, isWarm, outputBytesMax }: RunCommand,
   ): Promise<void> {
-    const { processes, files, volumes } = this.#engine;
+    const { processes } = this.#engine;
     const sandbox = sandboxIdSchema.parse(id);
     // Nobody but the operator starts commands in a run's sandbox, so the tag finds the run's.
     try {
@@ -257,12 +260,7 @@ class EngineSandboxes implements RunSandboxes {
     } catch (error) {
       if (!isCode(error, 'process_not_found')) throw error;
     }
-    // Nothing of the agent's runs here yet, and root's directories it could not change: the paths are the mounts that were made for
-    // it, or nothing stands there. Where an image lets it, what it has put there is in this sandbox, and its own already.
-    await files.makeDirectory({ id: sandbox, path: chatSession }, { createParents: true });
-    const written = volumes.mounts(sandbox).filter(({ volume, mode }) => volume !== null && mode === 'rw');
-    for (const path of new Set([chatSession, ...written.map((mount) => mount.path)]))
-      await files.change({ id: sandbox, path }, { owner: agent }, AbortSignal.timeout(fileMs));
+    if (!isWarm) await this.#giveVolumes(sandbox);
     const request = {
       argv,
       env,
@@ -278,6 +276,15 @@ class EngineSandboxes implements RunSandboxes {
       outputBytesMax: Math.min(outputBytesMax, limits.processOutputBytesMax),
     };
     await processes.launch(sandbox, request, undefined);
+  }
+
+  /** Nothing of the agent's has run here yet, so the paths are the mounts that were made for it, or nothing stands there. */
+  async #giveVolumes(sandbox: SandboxId): Promise<void> {
+    const { files, volumes } = this.#engine;
+    await files.makeDirectory({ id: sandbox, path: chatSession }, { createParents: true });
+    const written = volumes.mounts(sandbox).filter(({ volume, mode }) => volume !== null && mode === 'rw');
+    for (const path of new Set([chatSession, ...written.map((mount) => mount.path)]))
+      await files.change({ id: sandbox, path }, { owner: agent }, AbortSignal.timeout(fileMs));
   }
 
   async *output(

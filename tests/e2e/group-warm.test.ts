@@ -141,6 +141,9 @@ withAgents('what would be made otherwise now is not used again', async () => {
   await scene.tier('changing', { warm_s: 600, global_memory: 'none' });
   const { run, said } = await ask('altered');
   assert.deepEqual([run.warm, said], [false, 'nothing\n']);
+  const policy = { allow: ['example.com'] };
+  await scene.call('PUT', `/v1/sandboxes/${run.sandbox}/policy`, policy);
+  assert.equal((await ask('altered')).said, 'nothing\n', 'somebody has let it reach more');
   await scene.tier('changing', { warm_s: 0 });
   await gone();
   assert.equal((await ask('altered')).run.sandbox, null);

@@ -172,8 +172,8 @@ async function settle(scene: GroupScene, model: GroupModel, random: Random): Pro
   const kept = runs.flatMap(({ sandbox }) => sandbox ?? []);
   const { items } = await scene.call<{ items: { id: string; state: string }[] }>('GET', '/v1/sandboxes');
   assert.deepEqual(
-    items.map(({ id, state }) => [id, state]).toSorted(),
-    kept.map((id) => [id, 'stopped']).toSorted(),
+    items.map(({ id, state }) => `${id} ${state}`).toSorted(),
+    kept.map((id) => `${id} stopped`).toSorted(),
     'each sandbox that is left is some chat’s, and nothing of it runs',
   );
 }

@@ -78,6 +78,7 @@ export class GroupModel {
       messages: this.#sent.size,
       'lost answers': this.#lostAnswers,
       runs: this.#runs.size,
+      'in sandboxes that were kept': [...this.#runs.values()].filter(({ warm }) => warm).length,
       actions: this.#actions.size,
       decisions: this.#decided.size,
       'times of schedules': [...this.#lines.values()].reduce((sum, lines) => sum + lines.size, 0),
