@@ -437,7 +437,7 @@ withAgents('the command line makes, uses and removes tiers, groups and chats', a
   await writeFile(join(directory, 'tier.json'), JSON.stringify(body));
   await ok('tier', 'set', 'narrow', join(directory, 'tier.json'));
   await rm(directory, { recursive: true });
-  assert.match(await ok('tier', 'ls'), /^narrow +allow\/deny .* \*\.example\.com +none +none +ro$/m);
+  assert.match(await ok('tier', 'ls'), /^narrow +allow\/deny .* \*\.example\.com +none +none +ro +no$/m);
   const far = await squash([
     'group',
     'create',
