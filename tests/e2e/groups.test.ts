@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import { after, before } from 'node:test';
 import type { Action } from '@squash/contract/actions';
 import { groupLimits } from '@squash/contract/group-limits';
-import type { Tier } from '@squash/contract/tiers';
 import { squash as squashCli } from '../support/cli.ts';
 import { agentTests, GroupScene } from '../support/group-scene.ts';
 import { waitFor } from '../support/wait.ts';
