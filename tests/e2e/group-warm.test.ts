@@ -1,6 +1,15 @@
 /** Sandboxes that are kept between the runs of a chat, where the tier says so: what the next run finds, what ends one, and that nothing is left. */
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before } from 'node:test';
@@ -8,6 +17,7 @@ import { groupLimits } from '@squash/contract/group-limits';
 import type { Run } from '@squash/contract/groups';
 import type { Schedule } from '@squash/contract/schedules';
 import type { VolumeInfo } from '@squash/contract/volume';
+import { baseLayer } from '../support/base-layer.ts';
 import { squash } from '../support/cli.ts';
 import { agentTests, GroupScene } from '../support/group-scene.ts';
 import { ownedPrefix } from '../support/owned-directory.ts';
@@ -22,7 +32,8 @@ before(async () => {
   mkdirSync(join(host, 'books'));
   chmodSync(host, 0o755);
   const list = JSON.stringify([{ path: host }]);
-  scene = stack.use(await GroupScene.start({ files: { 'host-directories.json': list } }));
+  const modules = { '000-base-other': await baseLayer() };
+  scene = stack.use(await GroupScene.start({ modules, files: { 'host-directories.json': list } }));
   await scene.tier('warm', { warm_s: 600 });
 });
 after(() => stack.disposeAsync());
@@ -147,6 +158,18 @@ withAgents('what would be made otherwise now is not used again', async () => {
   await scene.tier('changing', { warm_s: 0 });
   await gone();
   assert.equal((await ask('altered')).run.sandbox, null);
+});
+
+withAgents('a layer is the same by its content, not by its name', async () => {
+  await scene.group('layered', 'warm', { script: leaves, layers: ['000-base-other'] });
+  await ask('layered');
+  assert.equal((await ask('layered')).said, 'layered\n');
+  const path = join(scene.daemon.dataDir, 'modules', '000-base-other.squashfs');
+  writeFileSync(`${path}.new`, Buffer.concat([readFileSync(path), Buffer.alloc(4_096)]));
+  renameSync(`${path}.new`, path);
+  assert.equal((await ask('layered')).said, 'nothing\n');
+  await scene.call('DELETE', '/v1/groups/layered');
+  await gone();
 });
 
 withAgents('a directory of the host is judged again', async () => {
