@@ -51,6 +51,10 @@ export const groupLimits = {
   timeoutS: { least: 1, default: 1_800, most: 86_400 },
   /** … and of one of which nothing comes: a model that thinks takes minutes. */
   idleTimeoutS: { least: 1, default: 900, most: 86_400 },
+  /** Of tiers: so long a sandbox is kept for the next run of its chat at most … */
+  warmSMax: 3_600,
+  /** … and so many of all groups, the oldest go: each is files on the disk, and one of the daemon's sandboxes. */
+  warmMax: 8,
   /** What of a run's output is told; a program that prints on is not held up by it. */
   outputBytes: { least: 1, default: 1_048_576, most: 10_485_760 },
   /** What a chat's session may take: transcripts of a conversation are some megabytes, what programs keep in their home some hundred. */

@@ -192,6 +192,11 @@ export const runSchema = z.strictObject({
   reason: z.string().nullable().describe('why the last attempt failed'),
   exit_code: z.int().nullable(),
   sandbox: z.string().nullable().describe('while it has one'),
+  warm: z.boolean().describe('an earlier run of the chat was in its sandbox'),
+  warm_until: z
+    .string()
+    .nullable()
+    .describe('it is over and its sandbox is kept so long, for the next run of the chat'),
   output_bytes: z.int().describe('told, of its standard output'),
   truncated: z.boolean().describe('it printed more'),
   depth: z.int().describe('runs that started it, one the other'),

@@ -83,6 +83,14 @@ export const tierBodySchema = z.strictObject({
   idle_timeout_s: idleTimeoutSchema
     .default(groupLimits.idleTimeoutS.default)
     .describe('… and when neither output nor an action came for so long'),
+  warm_s: z
+    .int()
+    .min(0)
+    .max(groupLimits.warmSMax)
+    .default(0)
+    .describe(
+      'so long the sandbox of a run that ended well is kept for the next run of its chat; 0: each run has a fresh one',
+    ),
 });
 export type TierBody = z.output<typeof tierBodySchema>;
 

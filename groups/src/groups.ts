@@ -29,6 +29,7 @@ import type { ScheduleRows } from './schedule-rows.ts';
 import { type ScheduleOperations, Scheduler } from './scheduler.ts';
 import { Schedules } from './schedules.ts';
 import { outOf, runOf, Views } from './views.ts';
+import { Warm } from './warm.ts';
 
 export interface GroupsOptions {
   readonly rows: GroupRows;
@@ -70,6 +71,7 @@ export class LocalGroups implements Groups, AsyncDisposable {
   readonly #registry: Registry;
   readonly #intake: Intake;
   readonly #acts: Acts;
+  readonly #warm: Warm;
   readonly #runner: Runner;
   readonly #stopping = new AbortController();
   /** By run. */
@@ -88,15 +90,17 @@ export class LocalGroups implements Groups, AsyncDisposable {
     const scheduler = { ...options, schedules, registry, intake, changed: (): void => this.#look() };
     this.schedules = new Scheduler(scheduler);
     const views = new Views(rows, registry, schedules);
-    this.#runner = new Runner({ ...options, registry, acts, views, changed: () => this.#changed() });
+    const remove = (run: number): Promise<void> => this.#carry(run, () => this.#runner.clear(run));
+    const warm = (this.#warm = new Warm({ ...options, registry, remove }));
+    this.#runner = new Runner({ ...options, registry, acts, views, warm, changed: () => this.#changed() });
   }
 
   /** Goes on with what an earlier daemon began, or this one could not end. */
   begin(): void {
     for (const { run, state, sandbox } of this.#rows.openRuns()) {
-      if (this.#carried.has(run)) continue;
-      if (state === 'running') this.#carry(run, () => this.#runner.carry(run, this.#stopping.signal));
-      else if (sandbox !== null) this.#carry(run, () => this.#runner.clear(run));
+      if (this.#carried.has(run) || this.#warm.has(run)) continue;
+      if (state === 'running') void this.#carry(run, () => this.#runner.carry(run, this.#stopping.signal));
+      else if (sandbox !== null) void this.#carry(run, () => this.#runner.clear(run));
     }
     this.#changed();
   }
@@ -107,6 +111,7 @@ export class LocalGroups implements Groups, AsyncDisposable {
 
   setTier(name: string, body: TierBody): Tier {
     const tier = this.#rows.transaction(() => this.#registry.setTier(name, body));
+    void this.#warm.end(({ group }) => this.#registry.tierOf(group).name === name);
     this.#look();
     return tier;
   }
@@ -132,6 +137,7 @@ export class LocalGroups implements Groups, AsyncDisposable {
   }
 
   async removeGroup(name: string, by: AuditCaller): Promise<void> {
+    await this.#warm.end(({ group }) => group === name);
     await this.#withVolumes(() => {
       this.#registry.checkIdle(name);
       const { volume } = this.#registry.group(name);
@@ -168,6 +174,7 @@ export class LocalGroups implements Groups, AsyncDisposable {
   }
 
   async removeChat(name: string): Promise<void> {
+    await this.#warm.end(({ chat }) => chat === name);
     await this.#withVolumes(() => {
       const { session } = this.#registry.idleChat(name);
       return { volumes: [session], change: () => this.#rows.deleteChat(name) };
@@ -175,6 +182,7 @@ export class LocalGroups implements Groups, AsyncDisposable {
   }
 
   async resetChat(name: string): Promise<void> {
+    await this.#warm.end(({ chat }) => chat === name);
     await this.#withVolumes(() => {
       const { session } = this.#registry.idleChat(name);
       return { volumes: [session], change: () => this.#rows.setSession(name, null) };
@@ -198,6 +206,7 @@ export class LocalGroups implements Groups, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping.abort();
     clearTimeout(this.#timer);
+    this.#warm[Symbol.dispose]();
     this.schedules[Symbol.dispose]();
     await Promise.all(this.#carried.values());
   }
@@ -244,10 +253,12 @@ export class LocalGroups implements Groups, AsyncDisposable {
   #beginNext(): void {
     const nowMs = this.#options.nowMs();
     const tierOf = (group: string): Tier => this.#registry.tierOf(group);
-    const { begin, againMs } = nextTurn(this.#rows.openRuns(), { nowMs, tierOf });
+    // In a sandbox that is kept nothing runs.
+    const open = this.#rows.openRuns().filter(({ run }) => !this.#warm.has(run));
+    const { begin, againMs } = nextTurn(open, { nowMs, tierOf });
     for (const run of begin) {
       this.#rows.transaction(() => this.#start(run, nowMs));
-      this.#carry(run, () => this.#runner.carry(run, this.#stopping.signal));
+      void this.#carry(run, () => this.#runner.carry(run, this.#stopping.signal));
     }
     if (againMs !== null) this.#again(againMs - nowMs);
   }
@@ -258,8 +269,17 @@ export class LocalGroups implements Groups, AsyncDisposable {
     if (row === undefined) return;
     if (row.attempt === 1 && !row.isIsolated) this.#give(row, nowMs);
     const depth = Math.max(0, ...this.#rows.messagesOf(run).map((message) => message.depth));
-    const sandbox = this.#options.sandboxes.newId();
-    this.#rows.putRun({ ...row, state: 'running', sandbox, depth, startedMs: row.startedMs ?? nowMs });
+    const kept = row.isIsolated ? undefined : this.#warm.take(row.chat);
+    const sandbox = kept ?? this.#options.sandboxes.newId();
+    const isWarm = kept !== undefined;
+    this.#rows.putRun({
+      ...row,
+      state: 'running',
+      sandbox,
+      isWarm,
+      depth,
+      startedMs: row.startedMs ?? nowMs,
+    });
   }
 
   /** All that wait, as far as one prompt holds them; another run has the rest. */
@@ -278,17 +298,18 @@ export class LocalGroups implements Groups, AsyncDisposable {
     this.#intake.startFor(chat, nowMs);
   }
 
-  #carry(run: number, body: () => Promise<void>): void {
+  #carry(run: number, body: () => Promise<void>): Promise<void> {
     const carried = body()
       .catch((error: unknown) => {
         this.#options.log.error('group.run', { run, error });
         this.#again(clearAgainMs);
       })
       .finally(() => {
-        this.#carried.delete(run);
+        if (this.#carried.get(run) === carried) this.#carried.delete(run);
         if (!this.#stopping.signal.aborted) this.#look();
       });
     this.#carried.set(run, carried);
+    return carried;
   }
 
   #again(ms: number): void {

@@ -93,6 +93,8 @@ export class Intake {
       reason: null,
       exitCode: null,
       sandbox: null,
+      isWarm: false,
+      warmUntilMs: null,
       hasBegun: false,
       hasActed: false,
       position: 0,

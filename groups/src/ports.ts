@@ -11,6 +11,8 @@ export interface SandboxWish {
   readonly run: number;
   /** Of its command. */
   readonly timeoutS: number;
+  /** It may be kept for the next run of the chat. */
+  readonly mayRest: boolean;
   /** Destinations of its policy. */
   readonly allow: readonly string[];
   /** Id of the volume that is its folder. */
@@ -28,11 +30,20 @@ export interface VolumeWish {
   readonly isShared?: boolean;
 }
 
+/** Where a run's command is, and by which name. */
+export interface CommandAt {
+  readonly sandbox: string;
+  /** In this sandbox no other run's. */
+  readonly tag: string;
+}
+
 export interface RunCommand {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: Uint8Array;
   readonly timeoutMs: number;
+  /** An earlier run's command was in the sandbox: its volumes are the agent's already. */
+  readonly isWarm: boolean;
   /** What is kept of its output until it is read. */
   readonly outputBytesMax: number;
 }
@@ -70,11 +81,18 @@ export interface RunSandboxes {
   removeVolume(volume: string): Promise<void>;
   /** Resolves when it takes commands. */
   make(id: string, wish: SandboxWish): Promise<void>;
+  /**
+   * Ends all that runs in it and takes from it all that is attached; its files stay. It is removed when nobody does in the seconds and
+   * some more. False: it can't be told whether it would be made so again.
+   */
+  rest(id: string, seconds: number): Promise<boolean>;
+  /** As `make`, of one that rests: all that it may have is asked for anew. @throws where it would be made otherwise now */
+  wake(id: string, wish: SandboxWish): Promise<void>;
   /** Starts the command, unless that was done before. Its volumes for writing are the agent's then. */
-  begin(id: string, command: RunCommand): Promise<void>;
+  begin(at: CommandAt, command: RunCommand): Promise<void>;
   /** Until the command has ended, or the signal aborts. */
-  output(id: string, after: number, signal: AbortSignal): AsyncIterable<Piece>;
-  end(id: string): CommandEnd;
+  output(at: CommandAt, after: number, signal: AbortSignal): AsyncIterable<Piece>;
+  end(at: CommandAt): CommandEnd;
   /** Nothing where there is none. */
   remove(id: string): Promise<void>;
   /** Connections of its programs to `caller.squash.internal` at the port. */

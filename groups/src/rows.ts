@@ -59,8 +59,12 @@ export interface RunRow {
   readonly notBeforeMs: number;
   readonly reason: string | null;
   readonly exitCode: number | null;
-  /** Until nothing of it is left. */
+  /** Until nothing of it is left, or the chat's next run has it. */
   readonly sandbox: string | null;
+  /** An earlier run of the chat was in it. */
+  readonly isWarm: boolean;
+  /** Wall clock: so long it is kept for the chat's next run; null: it is not. */
+  readonly warmUntilMs: number | null;
   /** Its command was started, or is about to be. */
   readonly hasBegun: boolean;
   /** An agent of it has asked for something that was done, or waits: it is not tried again. */

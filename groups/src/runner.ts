@@ -1,5 +1,6 @@
 /**
- * One run: a fresh sandbox, the group's command in it, its output told, its end written down, the sandbox removed.
+ * One run: a sandbox, fresh or that of the chat's last run, the group's command in it, its output told, its end written down, the sandbox
+ * removed or kept (`warm.ts`).
  *
  * Each step is written down before it is taken, and each can be taken again: a daemon that dies anywhere leaves a run that the next
  * one carries on. Between `hasBegun` and the command's start lies the engine's own once-only start.
@@ -14,15 +15,17 @@ import { Channel, type ChannelOptions } from './channel.ts';
 import { IdleWatch } from './idle.ts';
 import { allowed, forbidden } from './network.ts';
 import { OutputCutter, type Told } from './output.ts';
-import type { CommandEnd, RunSandboxes, SandboxWish } from './ports.ts';
+import type { CommandAt, CommandEnd, RunSandboxes, SandboxWish } from './ports.ts';
 import { promptOf } from './prompt.ts';
 import type { Registry } from './registry.ts';
 import type { GroupRow, GroupRows, RunRow } from './rows.ts';
+import type { Warm } from './warm.ts';
 
 export interface RunnerOptions extends Pick<ChannelOptions, 'acts' | 'views'> {
   readonly rows: GroupRows;
   readonly registry: Registry;
   readonly sandboxes: RunSandboxes;
+  readonly warm: Warm;
   readonly nowMs: () => number;
   readonly log: Log;
   /** Something was stored: a run may begin. */
@@ -64,6 +67,7 @@ export class Runner {
     }
     if (signal.aborted) return;
     this.#finish(run, end);
+    if (end.reason === null && (await this.#options.warm.keep(this.#row(run)))) return;
     await this.clear(run);
   }
 
@@ -73,17 +77,17 @@ export class Runner {
     const { sandbox } = this.#row(run);
     if (sandbox === null) return;
     await sandboxes.remove(sandbox);
-    rows.transaction(() => rows.putRun({ ...this.#row(run), sandbox: null }));
+    rows.transaction(() => rows.putRun({ ...this.#row(run), sandbox: null, warmUntilMs: null }));
   }
 
   async #run(row: RunRow, signal: AbortSignal): Promise<End> {
     const { registry, sandboxes } = this.#options;
     const id = row.sandbox ?? '';
     const group = registry.group(row.group);
-    if (!sandboxes.has(id)) {
-      if (row.hasBegun) throw new AppError('sandbox_not_found', `The sandbox of run ${row.run} was removed`);
-      await this.#make(id, group, row);
-    }
+    const isThere = sandboxes.has(id);
+    if (!isThere && row.hasBegun)
+      throw new AppError('sandbox_not_found', `The sandbox of run ${row.run} was removed`);
+    if (!isThere || (row.isWarm && !row.hasBegun)) await this.#make(id, group, row);
     signal.throwIfAborted();
     using idle = new IdleWatch(this.#timeouts(group).idleS * 1_000);
     using channel = this.#channel(row, idle);
@@ -91,13 +95,13 @@ export class Runner {
     const offering = this.#offer(id, channel, AbortSignal.any([signal, over.signal]));
     try {
       await offering.begun;
-      await this.#begin(id, group, row);
+      await this.#begin(group, this.#row(row.run));
       idle.begin();
       const stderr = await this.#tell(row.run, group, { signal, idle });
       signal.throwIfAborted();
       // Its sandbox goes with all that still runs in it.
       if (idle.signal.aborted) return { exitCode: null, isTimedOut: true, reason: wasIdle };
-      return endOf(sandboxes.end(id), stderr);
+      return endOf(sandboxes.end(commandAt(this.#row(row.run))), stderr);
     } finally {
       over.abort();
       await offering.over;
@@ -107,7 +111,7 @@ export class Runner {
   /** @throws tier_forbids, and whatever refuses a sandbox */
   async #make(id: string, group: GroupRow, row: RunRow): Promise<void> {
     const { key, body, volume: known } = group;
-    const { rows, registry, sandboxes } = this.#options;
+    const { rows, registry, sandboxes, warm } = this.#options;
     const rule = forbidden(registry.tier(body.tier), body);
     if (rule !== undefined) throw new AppError('tier_forbids', rule);
     const volume = known ?? (await sandboxes.volume(`group-${key}`));
@@ -115,7 +119,24 @@ export class Runner {
     const session = row.isIsolated ? null : await this.#session(row.chat, body.session_mb);
     const { hardS: timeoutS } = this.#timeouts(group);
     const places = { volume, session, global: await this.#global(body.tier) };
-    await sandboxes.make(id, { group: body, run: row.run, timeoutS, allow: allowed(body), ...places });
+    const mayRest = !row.isIsolated && registry.tier(body.tier).warm_s > 0;
+    const wish = { group: body, run: row.run, timeoutS, allow: allowed(body), mayRest, ...places };
+    if (row.isWarm && (await this.#wake(id, wish))) return;
+    await warm.withRoom(() => sandboxes.make(id, wish));
+  }
+
+  /** False: what was kept is gone, and the run gets a fresh one by the same id. */
+  async #wake(id: string, wish: SandboxWish): Promise<boolean> {
+    const { rows, sandboxes, log } = this.#options;
+    try {
+      await sandboxes.wake(id, wish);
+      return true;
+    } catch (error) {
+      log.info('group.warm', { run: wish.run, sandbox: id, error });
+    }
+    await sandboxes.remove(id);
+    rows.transaction(() => rows.putRun({ ...this.#row(wish.run), isWarm: false }));
+    return false;
   }
 
   async #global(tier: string): Promise<SandboxWish['global']> {
@@ -140,11 +161,12 @@ export class Runner {
     return { hardS: body.timeout_s ?? tier.timeout_s, idleS: body.idle_timeout_s ?? tier.idle_timeout_s };
   }
 
-  async #begin(id: string, of: GroupRow, { run, chat, group }: RunRow): Promise<void> {
+  async #begin(of: GroupRow, row: RunRow): Promise<void> {
     const { body } = of;
+    const { run, chat, group } = row;
     const { rows, registry, sandboxes } = this.#options;
     rows.transaction(() => rows.putRun({ ...this.#row(run), hasBegun: true }));
-    await sandboxes.begin(id, {
+    await sandboxes.begin(commandAt(row), {
       argv: body.command,
       env: {
         HOME: chatSession,
@@ -158,6 +180,7 @@ export class Runner {
       },
       stdin: Buffer.from(promptOf(chat, rows.messagesOf(run))),
       timeoutMs: this.#timeouts(of).hardS * 1_000,
+      isWarm: row.isWarm,
       // Of both streams; what is told is the output alone.
       outputBytesMax: 2 * body.output_bytes_max,
     });
@@ -170,11 +193,11 @@ export class Runner {
     { signal, idle }: { readonly signal: AbortSignal; readonly idle: IdleWatch },
   ): Promise<string> {
     const { sandboxes } = this.#options;
-    const { sandbox, position, outputBytes: told, isTruncated } = this.#row(run);
+    const { position, outputBytes: told, isTruncated } = this.#row(run);
     const cutter = new OutputCutter({ position, told, isTruncated, bytesMax: body.output_bytes_max });
     let stderr = Buffer.alloc(0);
     const until = AbortSignal.any([signal, idle.signal]);
-    for await (const piece of sandboxes.output(sandbox ?? '', position, until)) {
+    for await (const piece of sandboxes.output(commandAt(this.#row(run)), position, until)) {
       if (piece.data.length > 0) idle.active();
       if (piece.stream === 'stderr') stderr = Buffer.concat([stderr, piece.data]).subarray(-stderrTold);
       const was = cutter.isTruncated;
@@ -262,6 +285,11 @@ export class Runner {
     if (row === undefined) throw new AppError('internal', `run ${run} is not stored`);
     return row;
   }
+}
+
+/** In a sandbox that was kept there are others' commands, which have ended: none of those is taken for this run's. */
+function commandAt({ sandbox, isWarm, run }: RunRow): CommandAt {
+  return { sandbox: sandbox ?? '', tag: isWarm ? `squash-group-run-${run}` : 'squash-group-run' };
 }
 
 const wasIdle = 'neither output nor an action came for "idle_timeout_s" and it was ended';

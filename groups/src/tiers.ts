@@ -8,6 +8,7 @@ const asked = { own: 'allow', others: 'hold' } as const;
 const times = {
   timeout_s: groupLimits.timeoutS.default,
   idle_timeout_s: groupLimits.idleTimeoutS.default,
+  warm_s: 0,
 };
 
 export const builtInTiers: readonly Tier[] = [

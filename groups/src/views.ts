@@ -72,8 +72,20 @@ export function outOf({ number, chat, text, by, run, action, atMs }: OutRow): Ou
 }
 
 export function runOf(row: RunRow): Run {
-  const { run, group, chat, state, attempt, reason, exitCode, sandbox, outputBytes, isTruncated, depth } =
-    row;
+  const {
+    run,
+    group,
+    chat,
+    state,
+    attempt,
+    reason,
+    exitCode,
+    sandbox,
+    isWarm,
+    outputBytes,
+    isTruncated,
+    depth,
+  } = row;
   const at = (ms: number | null): string | null => (ms === null ? null : rfc3339(ms));
   return {
     run,
@@ -84,6 +96,8 @@ export function runOf(row: RunRow): Run {
     reason,
     exit_code: exitCode,
     sandbox,
+    warm: isWarm,
+    warm_until: at(row.warmUntilMs),
     output_bytes: outputBytes,
     truncated: isTruncated,
     depth,

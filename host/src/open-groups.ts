@@ -1,5 +1,6 @@
 /** Groups over this daemon's engine and store: `@squash/groups` knows neither, and asks for what it needs by ports. */
 import type { Duplex } from 'node:stream';
+import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import { AppError, type ErrorCode } from '@squash/contract/errors';
@@ -10,13 +11,14 @@ import {
   groupFolder as folder,
   type GroupMount,
 } from '@squash/contract/group-mounts';
-import { sandboxIdSchema } from '@squash/contract/ids';
+import { type ModuleName, type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
-import { sandboxCreateSchema } from '@squash/contract/native-sandbox';
+import { type SandboxCreate, sandboxCreateSchema } from '@squash/contract/native-sandbox';
 import { ownerByDefault } from '@squash/contract/sandbox';
-import type { VolumeInfo } from '@squash/contract/volume';
+import { mountIdSchema, type VolumeInfo } from '@squash/contract/volume';
 import { LocalGroups } from '@squash/groups/groups';
 import type {
+  CommandAt,
   CommandEnd,
   Decision,
   Offered,
@@ -27,6 +29,7 @@ import type {
   VolumeWish,
   Witness,
 } from '@squash/groups/ports';
+import { baseLayer } from './api/base-layer.ts';
 import { createSandbox } from './api/create-sandbox.ts';
 import type { EgressRules } from './api/network.ts';
 import { newSandboxId } from './api/sandbox-id.ts';
@@ -52,8 +55,6 @@ const asker = { sees: null, owner: ownerByDefault };
 const agent = { uid: 1_000, gid: 1_000 };
 /** For one change of an owner. */
 const fileMs = 30_000;
-/** Nobody but the operator starts commands in a run's sandbox, so the tag finds the run's. */
-const command = { tag: 'squash-group-run' };
 
 export function openGroups({ engine, store, rules, log, ...witness }: OpenGroupsOptions): LocalGroups {
   const groups = new LocalGroups({
@@ -121,6 +122,8 @@ class EngineSandboxes implements RunSandboxes {
   readonly #rules: OpenGroupsOptions['rules'];
   /** Volumes that are being made, by name. */
   readonly #making = new Map<string, Promise<string>>();
+  /** What those that may rest were made from, by id. */
+  readonly #madeFrom = new Map<string, string>();
 
   constructor(engine: Engine, rules: OpenGroupsOptions['rules']) {
     this.#engine = engine;
@@ -191,43 +194,80 @@ class EngineSandboxes implements RunSandboxes {
     });
   }
 
-  async make(id: string, { group, run, timeoutS, allow, ...places }: SandboxWish): Promise<void> {
-    const body = sandboxCreateSchema.parse({
-      name: `group ${group.name} run ${run}`,
-      labels: { group: group.name },
-      ...(group.layers.length > 0 && { from: { layers: group.layers } }),
-      ...(group.image !== null && { image: group.image }),
-      ...(group.memory_mb !== undefined && { memory_mb: group.memory_mb }),
-      policy: { allow },
-      secrets: group.secrets,
-      lifetime_s: timeoutS + groupLimits.lingerS,
-      mounts: [...volumesAt(places), ...group.mounts],
-    });
+  async make(id: string, wish: SandboxWish): Promise<void> {
+    const body = bodyOf(wish);
+    if (wish.mayRest) this.#madeFrom.set(id, await this.#sources(body));
     const given = { id: sandboxIdSchema.parse(id), body, caller: operator, once: undefined };
     await createSandbox(this.#engine, this.#rules, given);
   }
 
-  async begin(id: string, { argv, env, stdin, timeoutMs, outputBytesMax }: RunCommand): Promise<void> {
-    const { processes, files, volumes } = this.#engine;
+  async rest(id: string, seconds: number): Promise<boolean> {
+    if (!this.#madeFrom.has(id)) return false;
+    const { sandboxes, volumes } = this.#engine;
     const sandbox = sandboxIdSchema.parse(id);
+    // The kernel ends all that is in its namespace of processes, PID 1 too: no program outlives it, whatever it is.
+    await sandboxes.pause(sandbox, 'files');
+    for (const mount of volumes.mounts(sandbox)) await volumes.detach(sandbox, mountIdSchema.parse(mount.id));
+    await sandboxes.update(sandbox, { lifetime_s: seconds + groupLimits.lingerS });
+    return true;
+  }
+
+  async wake(id: string, wish: SandboxWish): Promise<void> {
+    const { sandboxes, volumes, network } = this.#engine;
+    const sandbox = sandboxIdSchema.parse(id);
+    const body = bodyOf(wish);
+    const isSame = this.#madeFrom.get(id) === (await this.#sources(body));
+    // Whoever has a key may have changed what it reaches …
+    if (!isSame || !isDeepStrictEqual(network.rules(sandbox).policy, body.policy))
+      throw new AppError('sandbox_not_ready', `Sandbox "${id}" would be made otherwise now`);
+    // … or started it.
+    await sandboxes.pause(sandbox, 'files');
+    for (const mount of body.mounts ?? []) await volumes.attach(asker, sandbox, mount);
+    await sandboxes.update(sandbox, { name: body.name, lifetime_s: body.lifetime_s });
+    await sandboxes.resume(sandbox);
+  }
+
+  /** All that makes a sandbox what it is, layers by their content: where a word differs it is another one. */
+  async #sources({ name: _name, lifetime_s: _lifetime, ...body }: SandboxCreate): Promise<string> {
+    const { images } = this.#engine;
+    const stack = body.image === undefined ? undefined : await images.stackFor(body.image, true);
+    const named = body.from !== undefined && 'layers' in body.from ? body.from.layers : [];
+    const bases = stack === undefined && named.length === 0 ? [await baseLayer(this.#engine)] : [];
+    const digests = await Promise.all([...named, ...bases].map((layer) => this.#digestOf(layer)));
+    return JSON.stringify({ body, stack, digests });
+  }
+
+  /** Null: only the bucket has it, until the first sandbox is made from it. */
+  async #digestOf(layer: ModuleName): Promise<string | null> {
     try {
-      processes.get(sandbox, command);
+      return (await this.#engine.modules.get(layer)).digest;
+    } catch (error) {
+      if (!isCode(error, 'module_not_found')) throw error;
+      return null;
+    }
+  }
+
+  async begin(
+    { sandbox: id, tag }: CommandAt,
+    { argv, env, stdin, timeoutMs, isWarm, outputBytesMax }: RunCommand,
+  ): Promise<void> {
+    const { processes } = this.#engine;
+    const sandbox = sandboxIdSchema.parse(id);
+    // Nobody but the operator starts commands in a run's sandbox, so the tag finds the run's.
+    try {
+      processes.get(sandbox, { tag });
       return;
     } catch (error) {
       if (!isCode(error, 'process_not_found')) throw error;
     }
-    // Nothing of the agent's has run here yet, so the paths are the mounts that were made for it, or nothing stands there.
-    await files.makeDirectory({ id: sandbox, path: chatSession }, { createParents: true });
-    const written = volumes.mounts(sandbox).filter(({ volume, mode }) => volume !== null && mode === 'rw');
-    for (const path of new Set([chatSession, ...written.map((mount) => mount.path)]))
-      await files.change({ id: sandbox, path }, { owner: agent }, AbortSignal.timeout(fileMs));
+    if (!isWarm) await this.#giveVolumes(sandbox);
     const request = {
       argv,
       env,
       stdin,
       timeoutMs,
       shell: undefined,
-      tag: command.tag,
+      tag,
       tty: undefined,
       isBackground: true,
       user: agent,
@@ -238,11 +278,24 @@ class EngineSandboxes implements RunSandboxes {
     await processes.launch(sandbox, request, undefined);
   }
 
-  async *output(id: string, after: number, signal: AbortSignal): AsyncGenerator<Piece, void> {
+  /** Nothing of the agent's has run here yet, so the paths are the mounts that were made for it, or nothing stands there. */
+  async #giveVolumes(sandbox: SandboxId): Promise<void> {
+    const { files, volumes } = this.#engine;
+    await files.makeDirectory({ id: sandbox, path: chatSession }, { createParents: true });
+    const written = volumes.mounts(sandbox).filter(({ volume, mode }) => volume !== null && mode === 'rw');
+    for (const path of new Set([chatSession, ...written.map((mount) => mount.path)]))
+      await files.change({ id: sandbox, path }, { owner: agent }, AbortSignal.timeout(fileMs));
+  }
+
+  async *output(
+    { sandbox, tag }: CommandAt,
+    after: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<Piece, void> {
     const wish = { after, isFollowing: true, isStalling: false };
     for await (const event of this.#engine.processes.output(
-      sandboxIdSchema.parse(id),
-      command,
+      sandboxIdSchema.parse(sandbox),
+      { tag },
       wish,
       signal,
     )) {
@@ -252,10 +305,10 @@ class EngineSandboxes implements RunSandboxes {
     }
   }
 
-  end(id: string): CommandEnd {
+  end({ sandbox, tag }: CommandAt): CommandEnd {
     const { state, exit_code, reason, timed_out } = this.#engine.processes.get(
-      sandboxIdSchema.parse(id),
-      command,
+      sandboxIdSchema.parse(sandbox),
+      { tag },
     );
     if (state !== 'ended') throw new AppError('shutting_down', 'The daemon stops while the run goes on');
     const isOwn = reason === null || reason === 'exited';
@@ -263,6 +316,7 @@ class EngineSandboxes implements RunSandboxes {
   }
 
   async remove(id: string): Promise<void> {
+    this.#madeFrom.delete(id);
     await this.#engine.sandboxes.destroy(sandboxIdSchema.parse(id)).catch((error: unknown) => {
       if (!isCode(error, 'sandbox_not_found')) throw error;
     });
@@ -282,6 +336,20 @@ class EngineSandboxes implements RunSandboxes {
       }
     }
   }
+}
+
+function bodyOf({ group, run, timeoutS, allow, ...places }: SandboxWish): SandboxCreate {
+  return sandboxCreateSchema.parse({
+    name: `group ${group.name} run ${run}`,
+    labels: { group: group.name },
+    ...(group.layers.length > 0 && { from: { layers: group.layers } }),
+    ...(group.image !== null && { image: group.image }),
+    ...(group.memory_mb !== undefined && { memory_mb: group.memory_mb }),
+    policy: { allow },
+    secrets: group.secrets,
+    lifetime_s: timeoutS + groupLimits.lingerS,
+    mounts: [...volumesAt(places), ...group.mounts],
+  });
 }
 
 /** Where a run has what is kept of it. */

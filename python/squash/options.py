@@ -925,6 +925,8 @@ class TierSetOptions(_TierSetOptions, total=False):
     """a run of a group that says nothing else is ended when it takes longer"""
     idle_timeout_s: int
     """… and when neither output nor an action came for so long"""
+    warm_s: int
+    """so long the sandbox of a run that ended well is kept for the next run of its chat; 0: each run has a fresh one"""
 
 
 class _GroupCreateMounts(TypedDict):

@@ -2038,6 +2038,8 @@ class Tier(Record):
     """a run of a group that says nothing else is ended when it takes longer"""
     idle_timeout_s: int
     """… and when neither output nor an action came for so long"""
+    warm_s: int
+    """so long the sandbox of a run that ended well is kept for the next run of its chat; 0: each run has a fresh one"""
     name: str
     built_in: bool
     _shape: ClassVar[Shape] = {
@@ -2056,6 +2058,7 @@ class Tier(Record):
         "priority": r.integer,
         "timeout_s": r.integer,
         "idle_timeout_s": r.integer,
+        "warm_s": r.integer,
         "name": r.text,
         "built_in": r.boolean,
     }
@@ -2144,6 +2147,10 @@ class GroupRun(Record):
     exit_code: int | None
     sandbox: str | None
     """while it has one"""
+    warm: bool
+    """an earlier run of the chat was in its sandbox"""
+    warm_until: str | None
+    """it is over and its sandbox is kept so long, for the next run of the chat"""
     output_bytes: int
     """told, of its standard output"""
     truncated: bool
@@ -2162,6 +2169,8 @@ class GroupRun(Record):
         "reason": r.nullable(r.text),
         "exit_code": r.nullable(r.integer),
         "sandbox": r.nullable(r.text),
+        "warm": r.boolean,
+        "warm_until": r.nullable(r.text),
         "output_bytes": r.integer,
         "truncated": r.boolean,
         "depth": r.integer,

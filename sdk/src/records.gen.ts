@@ -616,6 +616,10 @@ export interface GroupRun {
   readonly exit_code: number | null;
   /** while it has one */
   readonly sandbox: string | null;
+  /** an earlier run of the chat was in its sandbox */
+  readonly warm: boolean;
+  /** it is over and its sandbox is kept so long, for the next run of the chat */
+  readonly warm_until: string | null;
   /** told, of its standard output */
   readonly output_bytes: number;
   /** it printed more */
@@ -1759,6 +1763,8 @@ export interface Tier {
   readonly timeout_s: number;
   /** … and when neither output nor an action came for so long. Default: 900 */
   readonly idle_timeout_s: number;
+  /** so long the sandbox of a run that ended well is kept for the next run of its chat; 0: each run has a fresh one. Default: 0 */
+  readonly warm_s: number;
   readonly name: string;
   readonly built_in: boolean;
 }
@@ -1806,6 +1812,8 @@ export interface TierChange {
   readonly timeout_s?: number;
   /** … and when neither output nor an action came for so long. Default: 900 */
   readonly idle_timeout_s?: number;
+  /** so long the sandbox of a run that ended well is kept for the next run of its chat; 0: each run has a fresh one. Default: 0 */
+  readonly warm_s?: number;
 }
 
 export interface VolumeCreate {

@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import { after, before } from 'node:test';
 import type { Action } from '@squash/contract/actions';
 import { groupLimits } from '@squash/contract/group-limits';
-import type { Tier } from '@squash/contract/tiers';
 import { squash as squashCli } from '../support/cli.ts';
 import { agentTests, GroupScene } from '../support/group-scene.ts';
 import { waitFor } from '../support/wait.ts';
@@ -24,16 +23,7 @@ async function squash(words: readonly string[]) {
   return { code, stdout: stdout.toString(), stderr };
 }
 
-/** A tier like `untrusted`, with something other. */
-async function tier(name: string, change: object): Promise<void> {
-  const { items } = await scene.call<{ items: Tier[] }>('GET', '/v1/tiers');
-  const {
-    name: _name,
-    built_in: _,
-    ...body
-  } = items.find((each) => each.name === 'untrusted') ?? assert.fail();
-  await scene.call('PUT', `/v1/tiers/${name}`, { ...body, ...change });
-}
+const tier = (name: string, change: object): Promise<void> => scene.tier(name, change);
 
 /** Actions that the script's runs printed, one a line. */
 function actionsIn(text: string): readonly Action[] {
@@ -446,7 +436,7 @@ withAgents('the command line makes, uses and removes tiers, groups and chats', a
   await writeFile(join(directory, 'tier.json'), JSON.stringify(body));
   await ok('tier', 'set', 'narrow', join(directory, 'tier.json'));
   await rm(directory, { recursive: true });
-  assert.match(await ok('tier', 'ls'), /^narrow +allow\/deny .* \*\.example\.com +none +none +ro$/m);
+  assert.match(await ok('tier', 'ls'), /^narrow +allow\/deny .* \*\.example\.com +none +none +ro +no$/m);
   const far = await squash([
     'group',
     'create',

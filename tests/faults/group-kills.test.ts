@@ -4,9 +4,11 @@
  *
  * `./squash test --long` kills 200 times, and in the start of every third that follows; `KILLS=1000 SEED=7 node --test tests/faults/group-kills.test.ts` any number.
  */
+import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Action } from '@squash/contract/actions';
+import type { Tier } from '@squash/contract/tiers';
 import { isSingleId } from '../support/data-session.ts';
 import { GroupScene } from '../support/group-scene.ts';
 import { waitFor } from '../support/wait.ts';
@@ -139,6 +141,9 @@ const schedules = [
 
 /** Both groups, their chats, a schedule of each. */
 async function begin(scene: GroupScene): Promise<void> {
+  const { items } = await scene.call<{ items: Tier[] }>('GET', '/v1/tiers');
+  const { name: _name, built_in: _, ...main } = items.find(({ name }) => name === 'main') ?? assert.fail();
+  await scene.call('PUT', `/v1/tiers/${tiers.boss}`, { ...main, warm_s: 3_600 });
   for (const name of groupNames) await scene.group(name, tiers[name], { script: agent });
   for (const name of chats)
     if (!groupNames.some((each) => each === name)) await scene.chat({ name, group: groupOf(name) });
@@ -163,6 +168,14 @@ async function settle(scene: GroupScene, model: GroupModel, random: Random): Pro
   await atRest(scene);
   await decideAll(scene, model, random);
   await atRest(scene);
+  const runs = (await Promise.all(groupNames.map((group) => scene.runs(group)))).flat();
+  const kept = runs.flatMap(({ sandbox }) => sandbox ?? []);
+  const { items } = await scene.call<{ items: { id: string; state: string }[] }>('GET', '/v1/sandboxes');
+  assert.deepEqual(
+    items.map(({ id, state }) => `${id} ${state}`).toSorted(),
+    kept.map((id) => `${id} stopped`).toSorted(),
+    'each sandbox that is left is some chat’s, and nothing of it runs',
+  );
 }
 
 /** What each group's agents wrote, seen from another sandbox: a folder is one sandbox's at a time. */

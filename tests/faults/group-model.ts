@@ -6,11 +6,11 @@ import assert from 'node:assert/strict';
 import type { Action } from '@squash/contract/actions';
 import type { Chat, OutMessage, Run } from '@squash/contract/groups';
 import type { ScheduleRun } from '@squash/contract/schedules';
-import type { GroupScene } from '../support/group-scene.ts';
+import { type GroupScene, isLeft } from '../support/group-scene.ts';
 import { waitFor } from '../support/wait.ts';
 
-/** By tier: `main` may do all, what `trusted` does in others' chats waits for a person. */
-export const tiers = { boss: 'main', helper: 'trusted' } as const;
+/** By tier: `warm-main` may do all, as `main`, and its sandboxes are kept; what `trusted` does in others' chats waits for a person. */
+export const tiers = { boss: 'warm-main', helper: 'trusted' } as const;
 export type GroupName = keyof typeof tiers;
 export const groupNames = Object.keys(tiers) as readonly GroupName[];
 /** Two conversations of each group. */
@@ -78,6 +78,7 @@ export class GroupModel {
       messages: this.#sent.size,
       'lost answers': this.#lostAnswers,
       runs: this.#runs.size,
+      'in sandboxes that were kept': [...this.#runs.values()].filter(({ warm }) => warm).length,
       actions: this.#actions.size,
       decisions: this.#decided.size,
       'times of schedules': [...this.#lines.values()].reduce((sum, lines) => sum + lines.size, 0),
@@ -345,7 +346,7 @@ export async function atRest(scene: GroupScene): Promise<void> {
     'all runs to end',
     async () => {
       const all = (await Promise.all(groupNames.map((group) => scene.runs(group)))).flat();
-      return all.every(({ finished_at, sandbox }) => finished_at !== null && sandbox === null);
+      return all.every(isLeft);
     },
     240_000,
   );

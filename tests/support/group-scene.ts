@@ -2,6 +2,7 @@
 import { test } from 'node:test';
 import type { Action } from '@squash/contract/actions';
 import type { Group, MessageTaken, OutMessage, Run } from '@squash/contract/groups';
+import type { Tier } from '@squash/contract/tiers';
 import { type Answer, type DaemonOptions, TestDaemon } from './daemon.ts';
 import { isSingleId } from './data-session.ts';
 import { waitFor } from './wait.ts';
@@ -75,11 +76,18 @@ export class GroupScene implements AsyncDisposable {
     return (await this.runs(group)).find((each) => each.run === run);
   }
 
-  /** Resolves when it is over, and its sandbox gone. */
+  /** A tier like `untrusted`, with something other. */
+  async tier(name: string, change: object): Promise<void> {
+    const { items } = await this.call<{ items: Tier[] }>('GET', '/v1/tiers');
+    const { name: _name, built_in: _, ...body } = items.find((each) => each.name === 'untrusted') ?? {};
+    await this.call('PUT', `/v1/tiers/${name}`, { ...body, ...change });
+  }
+
+  /** Resolves when it is over, and its sandbox gone or kept. */
   async ended(group: string, run: number | null): Promise<Run> {
     const over = async (): Promise<Run | undefined> => {
       const found = await this.run(group, run);
-      return found !== undefined && found.finished_at !== null && found.sandbox === null ? found : undefined;
+      return found !== undefined && isLeft(found) ? found : undefined;
     };
     return await waitFor(`the end of run ${run}`, over, 60_000);
   }
@@ -109,6 +117,11 @@ export class GroupScene implements AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.daemon[Symbol.asyncDispose]();
   }
+}
+
+/** It is over, and nothing of it has to be done any more. */
+export function isLeft({ finished_at, sandbox, warm_until }: Run): boolean {
+  return finished_at !== null && (sandbox === null || warm_until !== null);
 }
 
 /** Tests whose agents run, which they do as uid 1000. */

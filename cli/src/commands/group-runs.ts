@@ -19,6 +19,7 @@ export async function run({ client, positionals: [group = ''], flags, json }: Ca
         { title: 'AGE', text: (each) => formatAge(each.created_at), align: 'right' },
         { title: 'CHAT', text: ({ chat }) => chat },
         { title: 'STATE', text: ({ state }) => state },
+        { title: 'WARM', text: ({ warm }) => (warm ? 'yes' : '') },
         { title: 'TRY', text: ({ attempt }) => `${attempt}`, align: 'right' },
         { title: 'EXIT', text: (each) => `${each.exit_code ?? ''}`, align: 'right' },
         {

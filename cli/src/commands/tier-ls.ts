@@ -25,6 +25,7 @@ export async function run({ client, json }: Call): Promise<number> {
         },
         { title: 'MOUNTS', text: ({ mounts }) => mounts },
         { title: 'GLOBAL', text: ({ global_memory: mode }) => mode },
+        { title: 'WARM', text: ({ warm_s: seconds }) => (seconds === 0 ? 'no' : `${seconds}s`) },
       ],
       list.items,
     );

@@ -52,6 +52,8 @@ const runRowSchema = z.strictObject({
   reason: text,
   exitCode: integer,
   sandbox: text,
+  isWarm: flag,
+  warmUntilMs: integer,
   hasBegun: flag,
   hasActed: flag,
   position: z.int(),
@@ -78,7 +80,7 @@ const actionRowSchema = z.strictObject({
 const messageColumns = `key AS number, chat, sender, text, id, starting AS isStarting, depth, run, at_ms AS atMs`;
 const outColumns = `key AS number, chat, text, by_group AS by, run, action, at_ms AS atMs`;
 const runColumns = `key AS run, grp AS "group", chat, state, attempt, not_before_ms AS notBeforeMs, reason, exit_code AS exitCode,
-  sandbox, begun AS hasBegun, acted AS hasActed, position, output_bytes AS outputBytes, truncated AS isTruncated, depth, isolated AS isIsolated,
+  sandbox, warm AS isWarm, warm_until_ms AS warmUntilMs, begun AS hasBegun, acted AS hasActed, position, output_bytes AS outputBytes, truncated AS isTruncated, depth, isolated AS isIsolated,
   created_ms AS createdMs, started_ms AS startedMs, finished_ms AS finishedMs`;
 const actionColumns = `key AS number, grp AS "group", run, request, state, rule, reason, asked_ms AS askedMs, decided_ms AS decidedMs`;
 
@@ -210,9 +212,9 @@ export class GroupTable implements GroupRows {
 
   insertRun({ isIsolated, ...row }: Omit<RunRow, 'run'>): number {
     const run = this.#insert(
-      `INSERT INTO group_runs (grp, chat, state, attempt, not_before_ms, reason, exit_code, sandbox, begun, acted, position,
+      `INSERT INTO group_runs (grp, chat, state, attempt, not_before_ms, reason, exit_code, sandbox, warm, warm_until_ms, begun, acted, position,
         output_bytes, truncated, depth, isolated, created_ms, started_ms, finished_ms)
-        VALUES (:group, :chat, :state, :attempt, :notBeforeMs, :reason, :exitCode, :sandbox, :hasBegun, :hasActed, :position,
+        VALUES (:group, :chat, :state, :attempt, :notBeforeMs, :reason, :exitCode, :sandbox, :isWarm, :warmUntilMs, :hasBegun, :hasActed, :position,
         :outputBytes, :isTruncated, :depth, :isIsolated, :createdMs, :startedMs, :finishedMs)`,
       flags({ ...row, isIsolated: Number(isIsolated) }),
     );
@@ -239,7 +241,7 @@ export class GroupTable implements GroupRows {
     this.#database
       .prepare(
         `UPDATE group_runs SET state = :state, attempt = :attempt, not_before_ms = :notBeforeMs, reason = :reason,
-          exit_code = :exitCode, sandbox = :sandbox, begun = :hasBegun, acted = :hasActed, position = :position,
+          exit_code = :exitCode, sandbox = :sandbox, warm = :isWarm, warm_until_ms = :warmUntilMs, begun = :hasBegun, acted = :hasActed, position = :position,
           output_bytes = :outputBytes, truncated = :isTruncated, depth = :depth, started_ms = :startedMs,
           finished_ms = :finishedMs WHERE key = :run`,
       )
@@ -363,7 +365,13 @@ function chatOf(row: Row): ChatRow {
 }
 
 /** SQLite has no booleans. */
-function flags<T extends Pick<RunRow, 'hasBegun' | 'hasActed' | 'isTruncated'>>(row: T) {
-  const { hasBegun, hasActed, isTruncated } = row;
-  return { ...row, hasBegun: Number(hasBegun), hasActed: Number(hasActed), isTruncated: Number(isTruncated) };
+function flags<T extends Pick<RunRow, 'isWarm' | 'hasBegun' | 'hasActed' | 'isTruncated'>>(row: T) {
+  const { isWarm, hasBegun, hasActed, isTruncated } = row;
+  return {
+    ...row,
+    isWarm: Number(isWarm),
+    hasBegun: Number(hasBegun),
+    hasActed: Number(hasActed),
+    isTruncated: Number(isTruncated),
+  };
 }

@@ -184,6 +184,8 @@ function runOfChat(group: string): Parameters<Store['groups']['insertRun']>[0] {
     reason: null,
     exitCode: null,
     sandbox: 'gone',
+    isWarm: false,
+    warmUntilMs: null,
     hasBegun: false,
     hasActed: false,
     position: 0,

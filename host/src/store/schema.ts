@@ -398,4 +398,8 @@ export const migrations: readonly string[] = [
   `
   ALTER TABLE chats ADD COLUMN session TEXT;  -- its volume's name, written before that is made; NULL: no run has had one yet
   `,
+  `
+  ALTER TABLE group_runs ADD COLUMN warm INTEGER NOT NULL DEFAULT 0; -- an earlier run was in its sandbox
+  ALTER TABLE group_runs ADD COLUMN warm_until_ms INTEGER;           -- it is kept so long for the chat's next run; NULL: it is not
+  `,
 ];
