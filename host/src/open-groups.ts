@@ -207,7 +207,10 @@ class EngineSandboxes implements RunSandboxes {
     await createSandbox(this.#engine, this.#rules, given);
   }
 
-  async begin(id: string, { argv, env, stdin, timeoutMs, outputBytesMax }: RunCommand): Promise<void> {
+  async begin(
+    id: string,
+    { argv, places, env, stdin, timeoutMs, outputBytesMax }: RunCommand,
+  ): Promise<void> {
     const { processes, files, volumes } = this.#engine;
     const sandbox = sandboxIdSchema.parse(id);
     try {
@@ -217,9 +220,10 @@ class EngineSandboxes implements RunSandboxes {
       if (!isCode(error, 'process_not_found')) throw error;
     }
     // Nothing of the agent's has run here yet, so the paths are the mounts that were made for it, or nothing stands there.
-    await files.makeDirectory({ id: sandbox, path: chatSession }, { createParents: true });
+    for (const path of [chatSession, ...places])
+      await files.makeDirectory({ id: sandbox, path }, { createParents: true });
     const written = volumes.mounts(sandbox).filter(({ volume, mode }) => volume !== null && mode === 'rw');
-    for (const path of new Set([chatSession, ...written.map((mount) => mount.path)]))
+    for (const path of new Set([chatSession, ...places, ...written.map((mount) => mount.path)]))
       await files.change({ id: sandbox, path }, { owner: agent }, AbortSignal.timeout(fileMs));
     const request = {
       argv,
