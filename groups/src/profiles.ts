@@ -4,7 +4,7 @@
  */
 import type { GroupCreate } from '@squash/contract/groups';
 import type { GroupProfile } from '@squash/contract/group-profiles';
-import { nanoclawV1 } from './nanoclaw.gen.ts';
+import { nanoclawV1, nanoclawV2 } from './nanoclaw.gen.ts';
 import type { RunCommand } from './ports.ts';
 
 /** What begins in the sandbox, and the places that it needs there. The sandbox's own Node runs the adapter. */
@@ -18,4 +18,6 @@ const adapters: Readonly<
   Record<GroupProfile, { readonly text: string; readonly places: readonly string[] }>
 > = {
   'nanoclaw-v1': { text: nanoclawV1, places: ['/workspace/ipc', '/home/node'] },
+  // It puts its databases beside the mounts, which are others' file systems and stay.
+  'nanoclaw-v2': { text: nanoclawV2, places: ['/workspace', '/home/node'] },
 };

@@ -2081,7 +2081,7 @@ class Group(Record):
     tier: str
     command: list[str]
     """run for each run, by uid 1000 in `/workspace/group`, its home `/workspace/session`; the messages are its standard input"""
-    profile: Literal["nanoclaw-v1"] | None
+    profile: Literal["nanoclaw-v1", "nanoclaw-v2"] | None
     """the host that `command` was written for, whose paths and protocol it gets; null: it is written for Squash"""
     layers: list[str]
     image: str | None

@@ -507,7 +507,7 @@ export interface Group {
   /** run for each run, by uid 1000 in `/workspace/group`, its home `/workspace/session`; the messages are its standard input */
   readonly command: readonly string[];
   /** the host that `command` was written for, whose paths and protocol it gets; null: it is written for Squash. Default: null */
-  readonly profile: "nanoclaw-v1" | null;
+  readonly profile: "nanoclaw-v1" | "nanoclaw-v2" | null;
   readonly layers: readonly string[];
   /** an OCI image that was pulled, below the layers. Default: null */
   readonly image: string | null;
@@ -576,7 +576,7 @@ export interface GroupCreate {
   /** run for each run, by uid 1000 in `/workspace/group`, its home `/workspace/session`; the messages are its standard input */
   readonly command: readonly string[];
   /** the host that `command` was written for, whose paths and protocol it gets; null: it is written for Squash. Default: null */
-  readonly profile?: "nanoclaw-v1" | null;
+  readonly profile?: "nanoclaw-v1" | "nanoclaw-v2" | null;
   /** of its sandboxes; none: those of the image, or the first base layer. Default: [] */
   readonly layers?: readonly string[];
   /** an OCI image that was pulled, below the layers. Default: null */

@@ -1,45 +1,26 @@
 /** An agent runner that was written for NanoClaw, in real sandboxes: its paths, its files, and what a tier makes of what it asks for. */
 import assert from 'node:assert/strict';
 import type fs from 'node:fs';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, before } from 'node:test';
 import type { Chat, Run } from '@squash/contract/groups';
 import type { Schedule } from '@squash/contract/schedules';
-import { packModule } from '../support/base-layer.ts';
 import { squash } from '../support/cli.ts';
-import { glibcProgram } from '../support/glibc-program.ts';
-import { agentTests, GroupScene } from '../support/group-scene.ts';
+import { agentTests, type GroupScene } from '../support/group-scene.ts';
+import { does, RunnerScene } from '../support/nanoclaw/runner-scene.ts';
 import { waitFor } from '../support/wait.ts';
 
+let runners: RunnerScene;
 let scene: GroupScene;
-let folder: string;
 before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'squash-nanoclaw-'));
-  const layer = join(folder, 'layer.squashfs');
-  const { [process.execPath.slice(1)]: node = assert.fail(), ...libraries } = glibcProgram(process.execPath);
-  const runner = await readFile(join(import.meta.dirname, '../support/nanoclaw/runner.mjs'));
-  await packModule(layer, { 'usr/bin/node': node, ...libraries, 'app/dist/index.mjs': runner });
-  scene = await GroupScene.start({ modules: { '100-runner-test': layer } });
+  runners = await RunnerScene.start('nanoclaw-v1', 'runner.mjs');
+  scene = runners.scene;
 });
-after(async () => {
-  await scene[Symbol.asyncDispose]();
-  await rm(folder, { recursive: true });
-});
+after(() => runners[Symbol.asyncDispose]());
 
 const withAgents = agentTests(() => scene);
 
-async function group(name: string, tier: string, { env = {}, ...more }: { readonly env?: object } = {}) {
-  await scene.group(name, tier, {
-    script: '',
-    profile: 'nanoclaw-v1',
-    command: ['node', '/app/dist/index.mjs'],
-    layers: ['000-base-test', '100-runner-test'],
-    env: { NANOCLAW_QUIET_S: '0.7', ...env },
-    ...more,
-  });
-}
+const group = (name: string, tier: string, env: Readonly<Record<string, string>> = {}) =>
+  runners.group(name, tier, env);
 
 interface Given {
   readonly input: Readonly<Record<string, unknown>>;
@@ -52,11 +33,6 @@ interface Given {
   readonly write: (output: object) => void;
 }
 
-/** What the agent does in the sandbox, as a message says it. */
-function does(body: (given: Given) => unknown): string {
-  return `do:${Buffer.from(String(body)).toString('base64')}`;
-}
-
 async function schedules(chat: string): Promise<readonly Schedule[]> {
   return (await scene.call<{ items: Schedule[] }>('GET', `/v1/schedules?chat=${chat}`)).items;
 }
@@ -67,9 +43,9 @@ async function lastRun(name: string): Promise<Run> {
 }
 
 withAgents('a runner gets its input, its paths and its lists, and what it answers is said', async () => {
-  await group('home', 'main', { env: { TZ: 'Europe/Berlin', ASSISTANT_NAME: 'Andy' } });
+  await group('home', 'main', { TZ: 'Europe/Berlin', ASSISTANT_NAME: 'Andy' });
   await group('other', 'untrusted');
-  const look = does(({ input, prompt, fs, ipc }) => {
+  const look = does<Given>(({ input, prompt, fs, ipc }) => {
     const read = (name: string) => JSON.parse(fs.readFileSync(`${ipc}/${name}`, 'utf8')) as unknown;
     fs.writeFileSync('/workspace/group/mine', '');
     fs.writeFileSync('/workspace/global/CLAUDE.md', 'all of us');
@@ -107,9 +83,9 @@ withAgents('a runner gets its input, its paths and its lists, and what it answer
 withAgents(
   'main’s runner speaks in other chats, makes and changes tasks, and registers a group',
   async () => {
-    await group('root', 'main', { env: { TZ: 'Europe/Berlin', RUNNER_ENDS_QUERIES: '1' } });
+    await group('root', 'main', { TZ: 'Europe/Berlin', RUNNER_ENDS_QUERIES: '1' });
     await scene.group('family', 'untrusted', { script: 'cat' });
-    const act = does(async ({ drop, sleep, fs, ipc }) => {
+    const act = does<Given>(async ({ drop, sleep, fs, ipc }) => {
       const task = { type: 'schedule_task', prompt: 'news', targetJid: 'family', context_mode: 'group' };
       drop('messages', { type: 'message', chatJid: 'family', text: 'dinner', sender: 'cook' });
       drop('tasks', { ...task, taskId: 'task-1', schedule_type: 'cron', schedule_value: '0  7 * * *' });
@@ -168,8 +144,8 @@ withAgents(
   async () => {
     await group('victim', 'untrusted');
     await group('liar', 'untrusted');
-    await group('polite', 'trusted', { env: { RUNNER_ENDS_QUERIES: '1' } });
-    const act = does(({ drop }) => {
+    await group('polite', 'trusted', { RUNNER_ENDS_QUERIES: '1' });
+    const act = does<Given>(({ drop }) => {
       const lie = { groupFolder: 'home', isMain: true, createdBy: 'home' };
       drop('messages', { type: 'message', chatJid: 'victim', text: 'hello', ...lie });
       const task = { prompt: 'x', schedule_type: 'interval', schedule_value: '86400000' };
@@ -201,11 +177,11 @@ withAgents(
 
 withAgents('a conversation goes on in the next run, and one that is gone begins anew', async () => {
   await group('talk', 'untrusted');
-  const which = does(({ input }) => JSON.stringify(input['sessionId'] ?? 'none'));
+  const which = does<Given>(({ input }) => JSON.stringify(input['sessionId'] ?? 'none'));
   assert.equal(await scene.answer('talk', which), '"none"\n');
   const { run } = await lastRun('talk');
   assert.equal(await scene.answer('talk', which), `"session-${run}"\n`);
-  const gone = does(({ input }) => {
+  const gone = does<Given>(({ input }) => {
     if (input['sessionId'] === undefined) return 'anew';
     throw new Error(`No conversation found with session ID: ${JSON.stringify(input['sessionId'])}`);
   });
@@ -218,7 +194,7 @@ withAgents(
   'a runner’s error is the reason of its run; a silent result and its log are said to nobody',
   async () => {
     await group('broken', 'untrusted');
-    const failing = does(({ write }) => {
+    const failing = does<Given>(({ write }) => {
       write({ status: 'success', result: null, newSessionId: 's' });
       write({ status: 'success', result: '<internal>no word</internal>' });
       write({ status: 'success', result: 'one word' });
@@ -229,7 +205,12 @@ withAgents(
     const { state, reason } = await lastRun('broken');
     assert.equal(state, 'failed');
     assert.match(reason ?? '', /^exit code 1: [^]*the model is overloaded\n$/);
-    await group('missing', 'untrusted', { command: ['/nowhere'] } as object);
+    await scene.group('missing', 'untrusted', {
+      script: '',
+      profile: 'nanoclaw-v1',
+      command: ['/nowhere'],
+      layers: ['000-base-test', '100-runner-test'],
+    });
     await scene.answer('missing', 'x');
     assert.match((await lastRun('missing')).reason ?? '', /nowhere/);
   },
@@ -239,7 +220,7 @@ withAgents(
   'a scheduled prompt comes as a task, and what is dropped last is sent before the run ends',
   async () => {
     await group('timed', 'untrusted');
-    const last = does(({ input, drop }) => {
+    const last = does<Given>(({ input, drop }) => {
       setTimeout(() => {
         drop('messages', {
           type: 'message',
@@ -265,7 +246,7 @@ withAgents(
 
 withAgents('pipes, links, large files, directories and halves of files hold up no other', async () => {
   await group('mess', 'untrusted');
-  const act = does(async ({ drop, fs, ipc, sleep }) => {
+  const act = does<Given>(async ({ drop, fs, ipc, sleep }) => {
     const at = `${ipc}/messages/1-`;
     process.getBuiltinModule('node:child_process').execFileSync('mkfifo', [`${at}fifo.json`]);
     fs.symlinkSync('/etc/passwd', `${at}link.json`);

@@ -49,7 +49,7 @@ async function turn(prompt) {
   const code = [...prompt.matchAll(/do:([A-Za-z0-9+/=]+)/g)].at(-1)?.[1];
   const notes = prompt.split('\n').filter((line) => line.startsWith('[squash]'));
   if (code === undefined) return notes.length === 0 ? `echo ${prompt}` : `heard ${notes.join('; ')}`;
-  const source = `export default ${Buffer.from(code, 'base64')}`;
+  const source = `export default ${Buffer.from(code, 'base64').toString('utf8')}`;
   const { default: answer } = await import(`data:text/javascript,${encodeURIComponent(source)}`);
   return await answer({ input, prompt, notes, drop, fs, ipc, sleep, write });
 }
