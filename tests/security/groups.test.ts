@@ -139,6 +139,12 @@ const onSchedules: readonly Attack[] = [
     rule: true,
   },
   {
+    name: 'reads all schedules',
+    script: `ask GET /schedules`,
+    succeeded: printed('victims-prompt'),
+    rule: true,
+  },
+  {
     name: 'tells another’s schedule that is there from one that is not',
     script: ['V other', 'V nothing', 'nobody other']
       .map((wanted) => change('pause', wanted.split(' ')[0] ?? '', wanted.split(' ')[1] ?? ''))

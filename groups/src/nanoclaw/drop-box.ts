@@ -52,10 +52,14 @@ export class DropBox {
     return has;
   }
 
-  /** Nothing that was dropped waits, and nothing that the runner has not read yet. */
+  /** Nothing that was dropped waits. */
   get isEmpty(): boolean {
-    const waits = Object.keys(kinds).some((kind) => this.#names(kind as Kind).length > 0);
-    return !waits && dropped(input).length === 0;
+    return !Object.keys(kinds).some((kind) => this.#names(kind as Kind).length > 0);
+  }
+
+  /** The runner has read all that it was told. */
+  get isRead(): boolean {
+    return dropped(input).length === 0;
   }
 
   /** The runner ends when it sees it. It looks for it before it looks for messages. */

@@ -23,6 +23,8 @@ const stateFile = join(session, '.nanoclaw.json');
 const lookMs = 500;
 /** So long after a result nothing comes of an agent that has ended its turn. */
 const quietMs = 1_000 * (Number(process.env['NANOCLAW_QUIET_S']) || 3);
+/** A runner that has not read by then what it was told does not look. */
+const unreadMs = 30_000;
 /** Behind the end of a runner whose own children hold its output. */
 const lingerMs = 1_000;
 /** Of a conversation that is not there any more: the next try begins a new one. */
@@ -97,7 +99,7 @@ class Run {
   #isOver(): boolean {
     if (this.#isClosing || this.#last === undefined || !this.#box.isEmpty) return false;
     const quiet = this.#last.text === null ? lookMs : quietMs;
-    return performance.now() - this.#lastMs >= quiet;
+    return performance.now() - this.#lastMs >= (this.#box.isRead ? quiet : unreadMs);
   }
 
   #close(): void {
