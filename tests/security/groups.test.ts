@@ -141,7 +141,7 @@ const onSchedules: readonly Attack[] = [
   {
     name: 'reads all schedules',
     script: `ask GET /schedules`,
-    succeeded: printed('victims-prompt'),
+    succeeded: printed('"chat":"V"'),
     rule: true,
   },
   {
@@ -177,7 +177,7 @@ const onSchedules: readonly Attack[] = [
   },
   {
     name: 'asks its channel for the operator’s schedules',
-    script: `ask GET /v1/schedules; ask PATCH /v1/schedules/A/rested '{"paused":false}'; ask POST /schedules '{}'; ask GET /schedules`,
+    script: `ask GET /v1/schedules; ask PATCH /v1/schedules/A/rested '{"paused":false}'; ask POST /schedules '{}'`,
     succeeded: printed('"items"|"next_at"'),
   },
   {
