@@ -1,4 +1,5 @@
 /** The rows of `command-table.ts` that concern groups of agents, their tiers and chats. */
+import { groupProfiles } from '@squash/contract/group-profiles';
 import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
 
 const group: PositionalSpec = { name: 'group', kind: 'group' };
@@ -26,6 +27,12 @@ export const groupCommands: readonly CommandSpec[] = [
         summary: 'layers of its sandboxes, with commas between',
       },
       { name: 'image', value: 'NAME', kind: 'image', summary: 'OCI image below them' },
+      {
+        name: 'profile',
+        value: 'PROFILE',
+        choices: groupProfiles,
+        summary: 'the host that the command was written for; without a command: what its image begins with',
+      },
       { name: 'env', value: 'NAME=VALUE', repeats: true, summary: 'a variable of its command' },
       {
         name: 'reach',
@@ -59,7 +66,7 @@ export const groupCommands: readonly CommandSpec[] = [
         summary: 'a run is ended when nothing comes of it for so long; else as the tier says',
       },
     ],
-    rest: { after: 1, name: 'command' },
+    rest: { after: 1, name: 'command', optional: true },
     notes:
       'squash group create family --tier trusted -- /opt/agent. It runs as uid 1000 in /workspace/group, its home is the chat’s /workspace/session; the messages are its standard input, its output the answer.',
     load: () => import('./commands/group-create.ts'),

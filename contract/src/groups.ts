@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { argumentSchema } from './exec.ts';
 import { groupLimits } from './group-limits.ts';
 import { groupMountsSchema } from './group-mounts.ts';
+import { groupProfiles } from './group-profiles.ts';
 import { moduleNameSchema } from './ids.ts';
 import { imageReferenceSchema } from './image-reference.ts';
 import { limits } from './limits.ts';
@@ -47,6 +48,13 @@ const groupShape = {
     .refine(([program]) => program !== '', { error: 'the program must not be empty' })
     .describe(
       'run for each run, by uid 1000 in `/workspace/group`, its home `/workspace/session`; the messages are its standard input',
+    ),
+  profile: z
+    .enum(groupProfiles)
+    .nullable()
+    .default(null)
+    .describe(
+      'the host that `command` was written for, whose paths and protocol it gets; null: it is written for Squash',
     ),
   layers: z
     .array(moduleNameSchema)

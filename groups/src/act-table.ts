@@ -1,7 +1,7 @@
 /** The actions: what each needs the right to, whom it is about, and what it does, within the transaction of whoever decided. */
 import type { ActionRequest } from '@squash/contract/actions';
 import { groupLimits } from '@squash/contract/group-limits';
-import { groupCreateSchema } from '@squash/contract/groups';
+import { type GroupCreate, groupCreateSchema } from '@squash/contract/groups';
 import type { Intake } from './intake.ts';
 import { leastGapS } from './next-time.ts';
 import type { Asked } from './judge.ts';
@@ -97,19 +97,8 @@ export function perform(
       return;
     }
     case 'group.create': {
-      const { command, layers, image, memory_mb, timeout_s, idle_timeout_s, output_bytes_max, session_mb } =
-        registry.group(actor.group).body;
-      const kept = {
-        command,
-        layers,
-        image,
-        timeout_s,
-        idle_timeout_s,
-        output_bytes_max,
-        session_mb,
-        ...(memory_mb !== undefined && { memory_mb }),
-      };
-      const body = groupCreateSchema.parse({ name: request.name, tier: request.tier, ...kept });
+      const kept = inherited(registry.group(actor.group).body);
+      const body = groupCreateSchema.parse({ ...kept, name: request.name, tier: request.tier });
       registry.createGroup(body, { nowMs, by: actor.group });
       return;
     }
@@ -133,4 +122,9 @@ export function perform(
       schedules.remove(request.chat, request.name);
       return;
   }
+}
+
+/** What a group that an agent makes has of its maker's: nothing that reaches, or is the operator's. */
+function inherited({ env: _env, reach: _reach, secrets: _secrets, mounts: _mounts, ...kept }: GroupCreate) {
+  return kept;
 }

@@ -30,6 +30,7 @@ before(() => {
     name: 'g',
     tier: 'untrusted',
     command: ['cat'],
+    profile: null,
     layers: [],
     image: null,
     env: {},

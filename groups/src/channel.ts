@@ -146,7 +146,7 @@ export class Channel implements Disposable {
       case 'messages':
         return views.messages(actor, chat(), Number(asked.get('after') ?? 0));
       case 'schedules':
-        return views.schedules(actor, chat());
+        return views.schedules(actor, asked.has('chat') ? chat() : undefined);
       default:
         throw new AppError('not_found', addresses);
     }

@@ -39,6 +39,8 @@ export interface CommandAt {
 
 export interface RunCommand {
   readonly argv: readonly string[];
+  /** Directories of the sandbox that are the agent's beside its volumes; made where they are not there. */
+  readonly places: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: Uint8Array;
   readonly timeoutMs: number;

@@ -16,6 +16,7 @@ import { IdleWatch } from './idle.ts';
 import { allowed, forbidden } from './network.ts';
 import { OutputCutter, type Told } from './output.ts';
 import type { CommandAt, CommandEnd, RunSandboxes, SandboxWish } from './ports.ts';
+import { profiled } from './profiles.ts';
 import { promptOf } from './prompt.ts';
 import type { Registry } from './registry.ts';
 import type { GroupRow, GroupRows, RunRow } from './rows.ts';
@@ -167,7 +168,7 @@ export class Runner {
     const { rows, registry, sandboxes } = this.#options;
     rows.transaction(() => rows.putRun({ ...this.#row(run), hasBegun: true }));
     await sandboxes.begin(commandAt(row), {
-      argv: body.command,
+      ...profiled(body),
       env: {
         HOME: chatSession,
         ...body.env,

@@ -49,8 +49,13 @@ export class Views {
     return { items: this.#rows.out(chat, from, groupLimits.pageItemsDefault).map(outOf) };
   }
 
-  /** @throws forbidden, chat_not_found */
-  schedules(actor: Actor, chat: string): object {
+  /** Of all chats that it sees, or of one. @throws forbidden, chat_not_found */
+  schedules(actor: Actor, chat: string | undefined): object {
+    if (chat === undefined) {
+      const all = this.#schedules.list(this.#sees(actor, false) ? {} : { group: actor.group });
+      const seen = all.filter(({ group }) => this.#sees(actor, group === actor.group));
+      return { items: seen.slice(0, groupLimits.pageItemsMax) };
+    }
     this.#check(actor, isOwn(this.#rows, chat, actor));
     this.#registry.chat(chat);
     return { items: this.#schedules.list({ chat }) };

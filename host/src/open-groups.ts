@@ -249,7 +249,7 @@ class EngineSandboxes implements RunSandboxes {
 
   async begin(
     { sandbox: id, tag }: CommandAt,
-    { argv, env, stdin, timeoutMs, isWarm, outputBytesMax }: RunCommand,
+    { argv, places, env, stdin, timeoutMs, isWarm, outputBytesMax }: RunCommand,
   ): Promise<void> {
     const { processes } = this.#engine;
     const sandbox = sandboxIdSchema.parse(id);
@@ -260,7 +260,7 @@ class EngineSandboxes implements RunSandboxes {
     } catch (error) {
       if (!isCode(error, 'process_not_found')) throw error;
     }
-    if (!isWarm) await this.#giveVolumes(sandbox);
+    if (!isWarm) await this.#giveVolumes(sandbox, places);
     const request = {
       argv,
       env,
@@ -279,12 +279,16 @@ class EngineSandboxes implements RunSandboxes {
   }
 
   /** Nothing of the agent's has run here yet, so the paths are the mounts that were made for it, or nothing stands there. */
-  async #giveVolumes(sandbox: SandboxId): Promise<void> {
+  async #giveVolumes(sandbox: SandboxId, places: readonly string[]): Promise<void> {
     const { files, volumes } = this.#engine;
-    await files.makeDirectory({ id: sandbox, path: chatSession }, { createParents: true });
+    for (const path of [chatSession, ...places])
+      await files.makeDirectory({ id: sandbox, path }, { createParents: true });
     const written = volumes.mounts(sandbox).filter(({ volume, mode }) => volume !== null && mode === 'rw');
-    for (const path of new Set([chatSession, ...written.map((mount) => mount.path)]))
-      await files.change({ id: sandbox, path }, { owner: agent }, AbortSignal.timeout(fileMs));
+    const paths = new Set([chatSession, ...places, ...written.map((mount) => mount.path)]);
+    const late = AbortSignal.timeout(fileMs);
+    await Promise.all(
+      [...paths].map((path) => files.change({ id: sandbox, path }, { owner: agent }, late)),
+    );
   }
 
   async *output(

@@ -947,6 +947,8 @@ class _GroupCreateOptions(TypedDict):
 
 
 class GroupCreateOptions(_GroupCreateOptions, total=False):
+    profile: Literal["nanoclaw-v1", "nanoclaw-v2"] | None
+    """the host that `command` was written for, whose paths and protocol it gets; null: it is written for Squash"""
     layers: Sequence[str]
     """of its sandboxes; none: those of the image, or the first base layer"""
     image: str | None

@@ -2084,6 +2084,8 @@ class Group(Record):
     tier: str
     command: list[str]
     """run for each run, by uid 1000 in `/workspace/group`, its home `/workspace/session`; the messages are its standard input"""
+    profile: Literal["nanoclaw-v1", "nanoclaw-v2"] | None
+    """the host that `command` was written for, whose paths and protocol it gets; null: it is written for Squash"""
     layers: list[str]
     image: str | None
     """an OCI image that was pulled, below the layers"""
@@ -2115,6 +2117,7 @@ class Group(Record):
         "name": r.text,
         "tier": r.text,
         "command": r.array(r.text),
+        "profile": r.nullable(r.text),
         "layers": r.array(r.text),
         "image": r.nullable(r.text),
         "env": r.mapping(r.text),

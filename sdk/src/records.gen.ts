@@ -506,6 +506,8 @@ export interface Group {
   readonly tier: string;
   /** run for each run, by uid 1000 in `/workspace/group`, its home `/workspace/session`; the messages are its standard input */
   readonly command: readonly string[];
+  /** the host that `command` was written for, whose paths and protocol it gets; null: it is written for Squash. Default: null */
+  readonly profile: "nanoclaw-v1" | "nanoclaw-v2" | null;
   readonly layers: readonly string[];
   /** an OCI image that was pulled, below the layers. Default: null */
   readonly image: string | null;
@@ -573,6 +575,8 @@ export interface GroupCreate {
   readonly tier: string;
   /** run for each run, by uid 1000 in `/workspace/group`, its home `/workspace/session`; the messages are its standard input */
   readonly command: readonly string[];
+  /** the host that `command` was written for, whose paths and protocol it gets; null: it is written for Squash. Default: null */
+  readonly profile?: "nanoclaw-v1" | "nanoclaw-v2" | null;
   /** of its sandboxes; none: those of the image, or the first base layer. Default: [] */
   readonly layers?: readonly string[];
   /** an OCI image that was pulled, below the layers. Default: null */

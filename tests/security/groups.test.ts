@@ -139,6 +139,12 @@ const onSchedules: readonly Attack[] = [
     rule: true,
   },
   {
+    name: 'reads all schedules',
+    script: `ask GET /schedules`,
+    succeeded: printed('"chat":"V"'),
+    rule: true,
+  },
+  {
     name: 'tells another’s schedule that is there from one that is not',
     script: ['V other', 'V nothing', 'nobody other']
       .map((wanted) => change('pause', wanted.split(' ')[0] ?? '', wanted.split(' ')[1] ?? ''))
@@ -171,7 +177,7 @@ const onSchedules: readonly Attack[] = [
   },
   {
     name: 'asks its channel for the operator’s schedules',
-    script: `ask GET /v1/schedules; ask PATCH /v1/schedules/A/rested '{"paused":false}'; ask POST /schedules '{}'; ask GET /schedules`,
+    script: `ask GET /v1/schedules; ask PATCH /v1/schedules/A/rested '{"paused":false}'; ask POST /schedules '{}'`,
     succeeded: printed('"items"|"next_at"'),
   },
   {

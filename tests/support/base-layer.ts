@@ -70,7 +70,7 @@ export async function quickstartModules(): Promise<Record<string, string>> {
   return { '000-base-debian': await baseLayer(), '100-python311': await pythonLayer() };
 }
 
-/** A module that holds these files, by path without leading slash. The file belongs to the caller. */
+/** A module that holds these files, by path without leading slash; bytes are programs. The file belongs to the caller. */
 export async function packModule(
   path: string,
   files: Readonly<Record<string, string | Uint8Array>>,
@@ -78,7 +78,7 @@ export async function packModule(
   await pack(path, async (root) => {
     for (const [name, text] of Object.entries(files)) {
       await mkdir(dirname(join(root, name)), { recursive: true });
-      await writeFile(join(root, name), text);
+      await writeFile(join(root, name), text, { mode: typeof text === 'string' ? 0o644 : 0o755 });
     }
   });
 }

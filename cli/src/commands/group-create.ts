@@ -1,9 +1,10 @@
 /** `squash group create`: makes a group and prints its name. */
 import { groupLimits } from '@squash/contract/group-limits';
+import { groupProfiles, profileCommands } from '@squash/contract/group-profiles';
 import type { Group } from '@squash/contract/groups';
 import { limits } from '@squash/contract/limits';
 import type { Call } from '../command.ts';
-import { exitCodes } from '../failure.ts';
+import { exitCodes, usageFailure } from '../failure.ts';
 import { groupsPath } from '../group-paths.ts';
 import { parseMount } from '../mount-words.ts';
 import { printJson, printLine } from '../output/print.ts';
@@ -14,10 +15,14 @@ export async function run({ positionals: [name], rest, flags, client, json }: Ca
   const timeout = { min: groupLimits.timeoutS.least, max: groupLimits.timeoutS.most };
   const idle = { min: groupLimits.idleTimeoutS.least, max: groupLimits.idleTimeoutS.most };
   const session = { min: groupLimits.sessionMb.least, max: groupLimits.sessionMb.most };
+  const profile = groupProfiles.find((name) => name === flags.text('profile'));
+  if (rest.length === 0 && profile === undefined)
+    throw usageFailure('<command> is missing; try: squash help group create');
   const made = await client.post<Group>(groupsPath(), {
     name,
     tier: flags.text('tier') ?? 'untrusted',
-    command: rest,
+    command: rest.length === 0 && profile !== undefined ? profileCommands[profile] : rest,
+    ...(profile !== undefined && { profile }),
     ...(flags.isSet('layers') && { layers: flags.list('layers').flatMap((list) => list.split(',')) }),
     ...(flags.isSet('image') && { image: flags.text('image') }),
     ...(flags.isSet('env') && { env: readEnvironment(flags) }),
