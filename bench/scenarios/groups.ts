@@ -18,7 +18,7 @@ export async function groupsScenario(context: Context, stack: AsyncDisposableSta
   return {
     id: 'groups',
     title: 'Groups',
-    about: `"first word" is from a message of a chat to the first look at the chat that finds what the agent printed, which is asked for each ${lookMs} ms: the message is stored, a fresh sandbox made, the group's folder attached, the agent started, its line told. Peers: a fresh container of the same root that prints a line, from spawn to first byte, as the original starts one for each conversation. "idle" is what ${idleGroups} groups add, each with a chat and a schedule for midnight, and the daemon's processor time beside them.`,
+    about: `"first word" is from a message of a chat to the first look at the chat that finds what the agent printed, which is asked for each ${lookMs} ms: the message is stored, a fresh sandbox made, the group's folder attached, the agent started, its line told. Warm: in the sandbox that its chat's last run has left, by the row "warm_s" of its tier. Peers: a fresh container of the same root that prints a line, from spawn to first byte, as the original starts one for each conversation. "idle" is what ${idleGroups} groups add, each with a chat and a schedule for midnight, and the daemon's processor time beside them.`,
     metrics: [
       { id: 'first', title: 'message → first word', unit: 'ms' },
       { id: 'rss', title: `daemon, more resident for ${idleGroups} groups`, unit: 'MB' },
@@ -29,8 +29,14 @@ export async function groupsScenario(context: Context, stack: AsyncDisposableSta
     secondsMax: 300,
     subjects: [
       ...(await squashSubjects(context, async (squash) => {
-        await makeGroup(squash, 'bench', stack);
-        return [messageSubject(squash, 'bench'), idleSubject(squash, context.quick)];
+        await makeGroup(squash, { name: 'bench', tier: 'untrusted' }, stack);
+        await makeWarmTier(squash, 'warm', stack);
+        await makeGroup(squash, { name: 'bench-warm', tier: 'warm' }, stack);
+        return [
+          messageSubject(squash, { name: 'Squash', chat: 'bench', isWarm: false }),
+          messageSubject(squash, { name: 'Squash, warm', chat: 'bench-warm', isWarm: true }),
+          idleSubject(squash, context.quick),
+        ];
       })),
       ...context.peers.present.map((peer): Subject => {
         const argv = peer.once(['/bin/echo', 'ok']);
@@ -45,22 +51,41 @@ export async function groupsScenario(context: Context, stack: AsyncDisposableSta
   };
 }
 
-/** A group, and a chat of its name. */
-async function makeGroup(
-  { client, layers }: SquashUnderTest,
+/** As `untrusted`, and sandboxes are kept. */
+async function makeWarmTier(
+  { client }: SquashUnderTest,
   name: string,
   stack: AsyncDisposableStack,
 ): Promise<void> {
+  const { items } = JSON.parse(await sent(client.send('GET', '/v1/tiers'), 200)) as {
+    readonly items: readonly { readonly name: string; readonly built_in: boolean }[];
+  };
+  const known = items.find((tier) => tier.name === 'untrusted');
+  if (known === undefined) throw new Error('there is no tier "untrusted"');
+  const { name: _name, built_in: _builtIn, ...rows } = known;
+  await sent(client.send('PUT', `/v1/tiers/${name}`, { ...rows, warm_s: 600 }), 200);
+  stack.defer(async () => void (await client.send('DELETE', `/v1/tiers/${name}`)));
+}
+
+/** A group, and a chat of its name. */
+async function makeGroup(
+  { client, layers }: SquashUnderTest,
+  { name, tier }: { readonly name: string; readonly tier: string },
+  stack: AsyncDisposableStack,
+): Promise<void> {
   const command = ['/bin/sh', '-c', 'echo ok'];
-  await sent(client.send('POST', '/v1/groups', { name, tier: 'untrusted', command, layers }), 201);
+  await sent(client.send('POST', '/v1/groups', { name, tier, command, layers }), 201);
   stack.defer(async () => void (await client.send('DELETE', `/v1/groups/${name}`)));
   await sent(client.send('POST', '/v1/chats', { name, group: name }), 201);
 }
 
-function messageSubject({ client }: SquashUnderTest, chat: string): Subject {
+function messageSubject(
+  { client }: SquashUnderTest,
+  { name, chat, isWarm }: { readonly name: string; readonly chat: string; readonly isWarm: boolean },
+): Subject {
   let after = 0;
   return {
-    name: 'Squash',
+    name,
     cycle: async (): Promise<Sample> => {
       const beganMs = performance.now();
       await sent(client.send('POST', `/v1/chats/${chat}/messages`, { text: 'hello', sender: 'bench' }), 202);
@@ -75,8 +100,11 @@ function messageSubject({ client }: SquashUnderTest, chat: string): Subject {
       // The next one begins at rest.
       const isOver = async (): Promise<boolean> => {
         const text = await sent(client.send('GET', `/v1/groups/${chat}/runs`), 200);
-        const { items } = JSON.parse(text) as { items: readonly { finished_at: string | null }[] };
-        return items.every(({ finished_at }) => finished_at !== null);
+        const { items } = JSON.parse(text) as {
+          items: readonly { finished_at: string | null; warm_until: string | null }[];
+        };
+        const isKept = items.some(({ warm_until }) => warm_until !== null);
+        return isKept === isWarm && items.every(({ finished_at }) => finished_at !== null);
       };
       await until(isOver, 'the run does not end');
       return { first };
@@ -95,7 +123,7 @@ function idleSubject(squash: SquashUnderTest, quick: boolean): Subject {
       const before = await rssBytes(squash.daemonPid);
       for (let count = 0; count < idleGroups; count += 1) {
         const name = `idle-${count}`;
-        await makeGroup(squash, name, stack);
+        await makeGroup(squash, { name, tier: 'untrusted' }, stack);
         const schedule = {
           chat: name,
           name: 'night',
