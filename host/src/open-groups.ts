@@ -286,9 +286,7 @@ class EngineSandboxes implements RunSandboxes {
     const written = volumes.mounts(sandbox).filter(({ volume, mode }) => volume !== null && mode === 'rw');
     const paths = new Set([chatSession, ...places, ...written.map((mount) => mount.path)]);
     const late = AbortSignal.timeout(fileMs);
-    await Promise.all(
-      [...paths].map((path) => files.change({ id: sandbox, path }, { owner: agent }, late)),
-    );
+    await Promise.all([...paths].map((path) => files.change({ id: sandbox, path }, { owner: agent }, late)));
   }
 
   async *output(
