@@ -134,13 +134,7 @@ const onSchedules: readonly Attack[] = [
   },
   {
     name: 'reads another’s schedules',
-    script: `ask GET '/schedules?chat=V'`,
-    succeeded: printed('victims-prompt'),
-    rule: true,
-  },
-  {
-    name: 'reads all schedules',
-    script: `ask GET /schedules`,
+    script: `ask GET '/schedules?chat=V'; ask GET /schedules`,
     succeeded: printed('"chat":"V"'),
     rule: true,
   },

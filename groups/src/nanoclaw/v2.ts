@@ -18,6 +18,8 @@ import { warn, Warnings } from './warnings.ts';
 
 const lookMs = 500;
 const quietMs = 1_000 * (Number(process.env['NANOCLAW_QUIET_S']) || 3);
+/** It acknowledges before it writes what it answers: so often it is looked for that as well. */
+const quietLooks = 3;
 /** Of what it is told in the middle of a turn it does not say when it has read it to the end. */
 const toldMs = 60_000;
 const endMs = 5_000;
@@ -32,6 +34,8 @@ class Run {
   readonly #warnings = new Warnings();
   #lastMs = performance.now();
   #beat = 0;
+  /** Since the last sign of it; a slow machine's take longer. */
+  #looks = 0;
   #tells = 0;
   /** Since when it has something to answer that it was told. */
   #toldMs: number | undefined;
@@ -65,25 +69,32 @@ class Run {
   }
 
   #logged(text: string): void {
-    this.#lastMs = performance.now();
+    this.#sign();
     if (/^\[poll-loop\] Result:/m.test(text)) this.#toldMs = undefined;
     this.#warnings.take(text);
   }
 
   #isOver(): boolean {
     const beat = beatOf();
-    if (beat !== this.#beat) this.#lastMs = performance.now();
+    if (beat !== this.#beat) this.#sign();
     this.#beat = beat;
+    this.#looks += 1;
     this.#mailbox.look();
     const isTold = this.#toldMs !== undefined && performance.now() - this.#toldMs < toldMs;
-    return !isTold && this.#mailbox.isDone && performance.now() - this.#lastMs >= quietMs;
+    const isQuiet = this.#looks > quietLooks && performance.now() - this.#lastMs >= quietMs;
+    return !isTold && this.#mailbox.isDone && isQuiet;
+  }
+
+  #sign(): void {
+    this.#lastMs = performance.now();
+    this.#looks = 0;
   }
 
   /** @returns whether there was anything */
   async #take(): Promise<boolean> {
     const rows = this.#mailbox.taken();
     for (const row of rows) {
-      this.#lastMs = performance.now();
+      this.#sign();
       await this.#do(row);
     }
     return rows.length > 0;
