@@ -108,7 +108,10 @@ const sameForAll = [
   'tests/e2e/events.test.ts',
   'tests/e2e/files-cli.test.ts',
   'tests/e2e/group-global.test.ts',
+  'tests/e2e/group-warm.test.ts',
   'tests/e2e/groups-mcp.test.ts',
+  'tests/e2e/groups-nanoclaw.test.ts',
+  'tests/e2e/groups-nanoclaw-v2.test.ts',
   'tests/e2e/held-actions.test.ts',
   // Its images are made by tools that want root; what single-id mode makes of them is tried with hostile ones.
   'tests/e2e/images.test.ts',
