@@ -123,9 +123,9 @@ export class Mailbox {
     this.give({ sender: 'squash', text, time: new Date().toISOString() });
   }
 
-  /** What the runner's tools list: never what it begins. */
+  /** What the runner's tools list: never what it begins. Whoever reads meanwhile sees all or what was before. */
   listTasks(schedules: readonly Fields[]): void {
-    this.#inbound.exec("DELETE FROM messages_in WHERE id LIKE 'task:%'");
+    this.#inbound.exec("BEGIN IMMEDIATE; DELETE FROM messages_in WHERE id LIKE 'task:%'");
     for (const { name, text, state, next_at: next, cron } of schedules) {
       if (state === 'done') continue;
       const status = state === 'paused' ? 'paused' : 'pending';
@@ -138,7 +138,14 @@ export class Mailbox {
         task: [status, textOf(next) ?? never, textOf(cron) ?? null, id],
       });
     }
-    this.look();
+    this.#holdBack();
+    this.#inbound.exec('COMMIT');
+  }
+
+  #holdBack(): void {
+    const soon = `UPDATE messages_in SET status = 'due' WHERE id LIKE 'task:%' AND status = 'pending'
+      AND datetime(process_after) <= datetime('now', '+${dueS} seconds')`;
+    this.#inbound.exec(soon);
   }
 
   #insert(row: {
@@ -181,9 +188,7 @@ export class Mailbox {
 
   /** Takes over what the runner has read to the end. */
   look(): void {
-    const soon = `UPDATE messages_in SET status = 'due' WHERE id LIKE 'task:%' AND status = 'pending'
-      AND datetime(process_after) <= datetime('now', '+${dueS} seconds')`;
-    this.#inbound.exec(soon);
+    this.#holdBack();
     const ended = this.#inbound.prepare("UPDATE messages_in SET status = 'completed' WHERE id = ?");
     for (const { message_id: id, status } of this.#read(
       'SELECT message_id, status FROM processing_ack LIMIT 4096',
