@@ -4,6 +4,7 @@
  */
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { projectDir } from '@squash/base/programs';
 
 export interface StartWords {
   /** Node, and the command line's program. */
@@ -18,6 +19,15 @@ export interface StartWords {
   readonly daemonEnv: Readonly<Record<string, string>>;
 }
 
+/** Where any of them changes, the next start may have other words. */
+const sources = [
+  'package.json',
+  'base/src/daemon-command.ts',
+  'base/src/programs.ts',
+  'box/src/daemon.ts',
+  'box/src/start-words.ts',
+];
+
 /** `counts` of native/call/start.c. */
 const counts = /^(?:(?:PATH|LANG|TZ|USER|LOGNAME|DBUS_SESSION_BUS_ADDRESS)$|(?:LC|XDG)_|SQUASH_(?!STANDBY$))/;
 
@@ -26,6 +36,7 @@ export function keepStartWords(dataDir: string, start: StartWords): void {
     start.caller,
     entriesOf(start.env).filter((entry) => counts.test(entry.slice(0, entry.indexOf('=')))),
     start.sockets,
+    sources.map((path) => join(projectDir, path)),
     start.words,
     entriesOf(start.daemonEnv),
   ];

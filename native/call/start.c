@@ -24,11 +24,12 @@ enum {
   LOOK_NS = 5 * 1000 * 1000,
   LOOKS_MAX = 60 * 200,
 };
-enum part { PART_PROGRAM, PART_ENVIRONMENT, PART_SOCKETS, PART_WORDS, PART_OWN_ENVIRONMENT, PARTS };
+enum part { PART_PROGRAM, PART_ENVIRONMENT, PART_SOCKETS, PART_SOURCES, PART_WORDS, PART_OWN_ENVIRONMENT, PARTS };
 
 /* Each part ends with NULL. */
 struct start {
   char *bytes;
+  struct timespec written;
   char *strings[STRINGS_MAX];
   char **parts[PARTS];
 };
@@ -38,11 +39,9 @@ static const char api_socket[] = "run/api.sock";
 static bool is_there(int directory, const char *path) { return faccessat(directory, path, F_OK, AT_EACCESS) == 0; }
 
 /* Ours, and written by nobody else. */
-static bool is_own(int fd, mode_t type, off_t *size) {
-  struct stat stat;
-  if (fstat(fd, &stat) < 0 || (stat.st_mode & S_IFMT) != type) return false;
-  *size = stat.st_size;
-  return stat.st_uid == geteuid() && (stat.st_mode & 022) == 0;
+static bool is_own(int fd, mode_t type, struct stat *stat) {
+  if (fstat(fd, stat) < 0 || (stat->st_mode & S_IFMT) != type) return false;
+  return stat->st_uid == geteuid() && (stat->st_mode & 022) == 0;
 }
 
 static bool is_same_file(const char *one, const char *other) {
@@ -62,12 +61,14 @@ static bool split(struct start *start, size_t length) {
 }
 
 static bool read_words(int directory, struct start *start) {
-  off_t size;
+  struct stat stat;
   cleanup_fd file = openat(directory, "log/start.words", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (file < 0 || !is_own(file, S_IFREG, &size) || size <= 0 || size > WORDS_BYTES_MAX) return false;
-  start->bytes = malloc((size_t)size);
-  if (start->bytes == NULL || read_whole(file, start->bytes, (size_t)size) != 1) return false;
-  return start->bytes[size - 1] == '\0' && split(start, (size_t)size);
+  if (file < 0 || !is_own(file, S_IFREG, &stat) || stat.st_size <= 0 || stat.st_size > WORDS_BYTES_MAX) return false;
+  size_t size = (size_t)stat.st_size;
+  start->written = stat.st_mtim;
+  start->bytes = malloc(size);
+  if (start->bytes == NULL || read_whole(file, start->bytes, size) != 1) return false;
+  return start->bytes[size - 1] == '\0' && split(start, size);
 }
 
 static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
@@ -100,12 +101,23 @@ static bool is_same_environment(char **known) {
   return ours == theirs;
 }
 
+/* Another release may start it otherwise. */
+static bool is_younger(const char *path, const struct timespec *than) {
+  struct stat found;
+  if (stat(path, &found) < 0) return true;
+  const struct timespec *changed = &found.st_mtim;
+  return changed->tv_sec > than->tv_sec || (changed->tv_sec == than->tv_sec && changed->tv_nsec > than->tv_nsec);
+}
+
 static bool fits(const struct start *start, const char *node, const char *program) {
   char *const *known = start->parts[PART_PROGRAM];
   if (known[0] == NULL || known[1] == NULL || start->parts[PART_WORDS][0] == NULL) return false;
   if (!is_same_file(known[0], node) || !is_same_file(known[1], program)) return false;
   for (char *const *path = start->parts[PART_SOCKETS]; *path != NULL; path++) {
     if (is_there(AT_FDCWD, *path)) return false;
+  }
+  for (char *const *path = start->parts[PART_SOURCES]; *path != NULL; path++) {
+    if (is_younger(*path, &start->written)) return false;
   }
   return is_same_environment(start->parts[PART_ENVIRONMENT]);
 }
@@ -149,9 +161,9 @@ static _Noreturn void stand_by(int directory, int lock, const struct start *star
 
 void start_daemon(const char *path, const char *node, const char *program) {
   struct start start = {0};
-  off_t size;
+  struct stat stat;
   cleanup_fd directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory < 0 || !is_own(directory, S_IFDIR, &size) || !is_wanted(directory)) return;
+  if (directory < 0 || !is_own(directory, S_IFDIR, &stat) || !is_wanted(directory)) return;
   if (read_words(directory, &start) && fits(&start, node, program)) {
     cleanup_fd lock = openat(directory, "log/start.lock", O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     /* Whoever has it starts one, or has just done so. */

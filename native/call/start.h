@@ -6,6 +6,7 @@
  *   Node, the command line's program     as files, they are to be ours
  *   the environment that counts          `counts` of start.c; box/src/start-words.ts says the same
  *   sockets of daemons that have boxes   where one of them stands none is started
+ *   sources that say what the words are  none of them is younger
  *   the daemon's words
  *   the daemon's environment
  *

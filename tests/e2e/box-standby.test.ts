@@ -12,6 +12,7 @@ import {
   readlinkSync,
   rmSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { connect } from 'node:net';
@@ -274,6 +275,7 @@ describe('a command line that stands by', { skip }, () => {
       ['writable for others', () => chmodSync(words, 0o622)],
       ['cut off', () => writeFileSync(words, kept.subarray(0, kept.length / 2))],
       ['no words', () => writeFileSync(words, 'x\0'.repeat(9_000))],
+      ['older than the sources', () => utimesSync(words, 1, 1)],
       ['a link', () => symlinkSync('/proc/self/environ', words)],
     ] as const) {
       rmSync(words);

@@ -35,7 +35,7 @@ async function exitCodeOf(box: LaunchedSandbox, line: string): Promise<number | 
     return (await box.sh(line)).exitCode;
   } catch (error) {
     // PID 1 is gone: its socket says so while the command runs, or refuses the next one.
-    const isGone = error instanceof Error && /PID 1|ECONNREFUSED|ENOENT/.test(error.message);
+    const isGone = error instanceof Error && /PID 1|ECONNREFUSED|ECONNRESET|ENOENT/.test(error.message);
     assert.ok(isGone, String(error));
     return undefined;
   }

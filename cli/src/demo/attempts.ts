@@ -258,7 +258,7 @@ export const attempts: readonly Attempt[] = [
     id: 'fork',
     tried: `start ${processesMax} processes`,
     limit: 'pids_limit',
-    script: () => `i=0; while [ $i -lt ${processesMax} ]; do sleep 10 & i=$((i+1)); echo $i; done`,
+    script: () => `i=0; while [ $i -lt ${processesMax} ]; do sleep 60 & i=$((i+1)); echo $i; done`,
     judge: ({ result: { stdout, stderr, exit_code: code } }) => {
       const count = Number(stdout.trim().split('\n').at(-1) ?? 0);
       if (count >= processesMax) return succeeded(`${count} run`);
