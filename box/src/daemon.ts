@@ -27,7 +27,7 @@ import { namespaceProblem } from '@squash/contract/user-namespaces';
 import { isDirectory } from './host-paths.ts';
 import { readSetting } from './needs.ts';
 import { BoxRefusal } from './refusal.ts';
-import { keepStartWords } from './start-words.ts';
+import { dropStartWords, keepStartWords } from './start-words.ts';
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
@@ -136,6 +136,8 @@ export async function startBoxDaemon(places: DaemonPlaces, start: DaemonStart): 
   const readyMs = Number(places.env['SQUASH_READY_MS']) || readyMsDefault;
   // Here and not above, as `spawn` below: most calls find a daemon, and loading them takes longer than asking it.
   const { startLock } = await import('./start-lock.ts');
+  // What squash-call has begun runs from its sources then. The next start is ours, and builds them.
+  if (!start.isBuilt()) dropStartWords(dataDir);
   using lock = await startLock(join(dataDir, 'log/start.lock'), Math.ceil(readyMs / 1_000));
   if (lock === undefined)
     throw new BoxRefusal('start_failed', `another start of the box daemon does not end: ${dataDir}`);

@@ -42,7 +42,7 @@ export function keepStartWords(dataDir: string, start: StartWords): void {
   ];
   // An empty string would end a part.
   if (parts.flat().includes('')) return;
-  const path = join(dataDir, 'log/start.words');
+  const path = pathIn(dataDir);
   const made = `${path}.${process.pid}`;
   try {
     writeFileSync(made, parts.flatMap((part) => [...part, '']).join('\0') + '\0', {
@@ -53,6 +53,14 @@ export function keepStartWords(dataDir: string, start: StartWords): void {
   } catch {
     rmSync(made, { force: true });
   }
+}
+
+export function dropStartWords(dataDir: string): void {
+  rmSync(pathIn(dataDir), { force: true });
+}
+
+function pathIn(dataDir: string): string {
+  return join(dataDir, 'log/start.words');
 }
 
 function entriesOf(env: StartWords['env']): readonly string[] {

@@ -124,7 +124,19 @@ export function perform(
   }
 }
 
-/** What a group that an agent makes has of its maker's: nothing that reaches, or is the operator's. */
-function inherited({ env: _env, reach: _reach, secrets: _secrets, mounts: _mounts, ...kept }: GroupCreate) {
-  return kept;
+/** What a group that an agent makes has of its maker's, by name: a field that comes later is not among it. */
+function inherited(maker: GroupCreate) {
+  const { command, profile, layers, image, memory_mb, timeout_s, idle_timeout_s } = maker;
+  const { output_bytes_max, session_mb } = maker;
+  return {
+    command,
+    profile,
+    layers,
+    image,
+    timeout_s,
+    idle_timeout_s,
+    output_bytes_max,
+    session_mb,
+    ...(memory_mb !== undefined && { memory_mb }),
+  };
 }

@@ -134,6 +134,7 @@ const mountAttach = defineOperation({
     'mount_limit',
     'mount_refused',
     'vm_unsupported',
+    'vm_unavailable',
     'disk_full',
     'launch_failed',
     'launcher_unavailable',

@@ -6,7 +6,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ChannelClient, itemsOf } from './channel-client.ts';
 import { dropped, put, readDropped, remove, setAside } from './places.ts';
-import { type Done, send, task } from './register.ts';
+import { type Done, send, task, told } from './register.ts';
 import { taskOf } from './tasks.ts';
 
 export const ipc = '/workspace/ipc';
@@ -114,11 +114,11 @@ export class DropBox {
             what: `The file "${about}"`,
             outcome: { state: 'failed', why: found.kind === 'bad' ? found.why : 'it is no JSON object' },
           };
-    const { state, why } = done.outcome;
+    const { state } = done.outcome;
     const isAway =
       state === 'failed' ? setAside(path, join(ipc, 'errors'), `${kind}-${name}`.slice(-200)) : remove(path);
     if (!isAway) this.#stuck.add(about);
-    if (state !== 'done') this.tell(`[squash] ${done.what} ${words[state]}: ${why}`);
+    if (state !== 'done') this.tell(told(done));
     if (kind === 'tasks') await this.show();
   }
 
@@ -128,5 +128,3 @@ export class DropBox {
     return performance.now() - seen > partialMs;
   }
 }
-
-const words = { held: 'waits for a person', denied: 'is denied', failed: 'failed' } as const;

@@ -37,9 +37,9 @@ export function readDropped(path: string): Dropped {
     return code === 'ENOENT' ? { kind: 'gone' } : { kind: 'bad', why: `it can't be opened: ${code ?? ''}` };
   }
   try {
-    const { size } = regular(file);
-    if (size === undefined) return { kind: 'bad', why: 'it is no file' };
-    if (size > fileBytesMax) return { kind: 'bad', why: `it has more than ${fileBytesMax} bytes` };
+    const stat = fstatSync(file);
+    if (!stat.isFile()) return { kind: 'bad', why: 'it is no file' };
+    if (stat.size > fileBytesMax) return { kind: 'bad', why: `it has more than ${fileBytesMax} bytes` };
     const text = readFileSync(file, 'utf8');
     const fields = fieldsOf(text);
     return fields === undefined ? { kind: 'partial' } : { kind: 'whole', fields };
@@ -48,11 +48,6 @@ export function readDropped(path: string): Dropped {
   } finally {
     closeSync(file);
   }
-}
-
-function regular(file: number): { readonly size: number | undefined } {
-  const stat = fstatSync(file);
-  return { size: stat.isFile() ? stat.size : undefined };
 }
 
 /** Names that end with `.json`, in their order; none where there is no such directory. */

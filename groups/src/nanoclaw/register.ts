@@ -8,6 +8,13 @@ export interface Done {
   readonly what: string;
 }
 
+const ends = { done: 'is done', held: 'waits for a person', denied: 'is denied', failed: 'failed' } as const;
+
+/** What the agent is told of it. */
+export function told({ what, outcome: { state, why } }: Done): string {
+  return `[squash] ${what} ${ends[state]}: ${why}`;
+}
+
 /** Of one message. */
 const messageBytesMax = 16_384;
 
@@ -26,14 +33,14 @@ export async function send(channel: ChannelClient, about: string, asked: Fields)
 /** In bytes, without half a character. */
 function pieces(text: string): readonly string[] {
   const bytes = Buffer.from(text);
-  const told: string[] = [];
+  const parts: string[] = [];
   for (let at = 0; at < bytes.length; ) {
     let end = Math.min(bytes.length, at + messageBytesMax);
     while (end < bytes.length && ((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
-    told.push(bytes.subarray(at, end).toString('utf8'));
+    parts.push(bytes.subarray(at, end).toString('utf8'));
     at = end;
   }
-  return told;
+  return parts;
 }
 
 export async function task(channel: ChannelClient, about: string, asked: Fields): Promise<Done> {

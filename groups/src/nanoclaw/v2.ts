@@ -13,7 +13,7 @@ import { Mailbox, type OutRow } from './mailbox.ts';
 import { spoken } from './markers.ts';
 import { put, readDropped } from './places.ts';
 import { messagesIn } from './prompt-messages.ts';
-import { type Done, send, task } from './register.ts';
+import { type Done, send, task, told } from './register.ts';
 import { warn, Warnings } from './warnings.ts';
 
 const lookMs = 500;
@@ -103,16 +103,14 @@ class Run {
   async #do(row: OutRow): Promise<void> {
     const done = await this.#done(row);
     if (done === undefined) return;
-    const { outcome, what } = done;
+    const { outcome } = done;
     this.#mailbox.mark(row, outcome.state === 'done');
     if (row.kind === 'system') await this.#list();
     if (outcome.state === 'done') return;
     this.#tells += 1;
     if (this.#tells > tellsMax) return;
     this.#toldMs = performance.now();
-    const how =
-      outcome.state === 'held' ? 'waits for a person' : outcome.state === 'denied' ? 'is denied' : 'failed';
-    this.#mailbox.tell(`[squash] ${what} ${how}: ${outcome.why}`);
+    this.#mailbox.tell(told(done));
   }
 
   /** Undefined: it was said, which is all. */

@@ -56,7 +56,7 @@ export function checkMounts(
     throw new AppError('mount_exists', 'Cannot attach a volume or directory that the sandbox has already');
 }
 
-/** @throws sandbox_not_ready, vm_unsupported, mount_exists, mount_limit, volume_in_use, host_directory_refused, mount_refused */
+/** @throws sandbox_not_ready, vm_unsupported, vm_unavailable, mount_exists, mount_limit, volume_in_use, host_directory_refused, mount_refused */
 export async function attachMount(sandbox: Sandbox, mount: StoredMount): Promise<void> {
   const { world, row } = sandbox;
   const { state } = sandbox;
