@@ -342,6 +342,31 @@ describe('a sandbox’s network', () => {
     assert.equal(await isReached('other.example'), false);
   });
 
+  it('is held for a sandbox that is made while the egress process starts', async () => {
+    const pid = egressPid();
+    assert.ok(pid !== undefined);
+    process.kill(pid, 'SIGKILL');
+    const starting = await waitFor('another process', () => {
+      const now = egressPid();
+      return now === pid ? undefined : now;
+    });
+    process.kill(starting, 'SIGSTOP');
+    let answers: Promise<string>[];
+    try {
+      await daemon.call('POST', '/cgi-bin/api/sandboxes', { id: 'early', allow_net: ['good.example'] });
+      assert.doesNotMatch(daemon.output, /egress\.late/, 'nobody waited for it');
+      const asked = sh('echo asks', 'early');
+      answers = [get('good.example', 'early'), get('other.example', 'early')];
+      assert.equal(await asked, 'asks\n');
+    } finally {
+      process.kill(starting, 'SIGCONT');
+    }
+    const [good = '', other = ''] = await Promise.all(answers);
+    assert.match(good, /hello from outside/);
+    assert.doesNotMatch(other, /hello/);
+    await daemon.call('DELETE', '/cgi-bin/api/sandboxes/early');
+  });
+
   it('is said to be stopped while the egress process stands still, and has the policy set meanwhile when it goes on', async () => {
     const pid = egressPid();
     assert.ok(pid !== undefined);

@@ -109,6 +109,10 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
     this.#supervisor ??= new EgressSupervisor({ ...this.#options, onUp: () => this.#sync() });
   }
 
+  get holdsAll(): boolean {
+    return this.#supervisor?.isDeaf === true && !this.#isSyncing;
+  }
+
   async apply(id: SandboxId): Promise<void> {
     const present = this.#sending.get(id);
     if (present !== undefined) {

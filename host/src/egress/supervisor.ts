@@ -46,6 +46,8 @@ export class EgressSupervisor implements AsyncDisposable {
   #ended: Promise<string> | undefined;
   /** Of this daemon's own start, until it has ended. */
   #own: StartedEgress | undefined;
+  /** It is the one that answers, and was told nothing yet. */
+  #isDeaf = false;
 
   /** Begins at once. */
   constructor(options: SupervisorOptions) {
@@ -55,6 +57,11 @@ export class EgressSupervisor implements AsyncDisposable {
 
   get isUp(): boolean {
     return this.#phase === 'up';
+  }
+
+  /** A new process that hears no sandbox yet: it is about to be told everything. */
+  get isDeaf(): boolean {
+    return this.#isDeaf && this.#own !== undefined;
   }
 
   /** Waits for a start in progress. False where the process is down and its next start is some time away. */
@@ -82,6 +89,7 @@ export class EgressSupervisor implements AsyncDisposable {
       try {
         const identity = await this.#bringUp();
         await this.#tell();
+        this.#isDeaf = false;
         failures = 0;
         this.#become('up');
         this.#options.log.info('egress.up', { pid: identity.pid, version: identity.version });
@@ -91,6 +99,7 @@ export class EgressSupervisor implements AsyncDisposable {
         this.#options.log.warn('egress.gone', { pid: identity.pid });
       } catch (error) {
         if (signal.aborted) break;
+        this.#isDeaf = false;
         failures += 1;
         this.#options.log.error('egress.start', { error: errorText(error), failures });
         this.#become('down');
@@ -164,6 +173,7 @@ export class EgressSupervisor implements AsyncDisposable {
     const { pid, ended } = started;
     this.#ended = ended;
     this.#own = started;
+    this.#isDeaf = true;
     void ended.then(() => {
       if (this.#own === started) this.#own = undefined;
     });

@@ -138,12 +138,13 @@ async function bringUp(
 }
 
 /**
- * They hold before its first command may run. Where they open nothing nobody waits for an egress process that is starting: a sandbox that
- * it does not know yet reaches nothing either.
+ * They hold before its first command may run. Nobody waits for an egress process that is starting where they open nothing, for a sandbox
+ * that it does not know yet reaches nothing either, or where it hears nobody yet: what a command connects to meanwhile, its relay holds.
  */
 async function applyRules({ world, row, rules }: Sandbox): Promise<void> {
+  const isHeld = world.network.holdsAll;
   const applied = world.network.apply(row.id);
-  if (opensAny(rules.policy)) return await applied;
+  if (opensAny(rules.policy) && !isHeld) return await applied;
   applied.catch((error: unknown) => world.log.error('create.rules', { sandbox: row.id, error }));
 }
 

@@ -66,6 +66,8 @@ export interface SandboxNetwork {
   readonly callers: CallerNetwork;
   /** Stores a new sandbox's own secrets, until it is forgotten. Before its rules are applied. @throws disk_full */
   keepSecrets(id: SandboxId, secrets: OwnSecrets): Promise<void>;
+  /** Nothing of any sandbox is heard yet: its connections wait, and its rules are told before. */
+  readonly holdsAll: boolean;
   /** Puts the present rules of one sandbox in force. Resolves when they are, or when they can't be now. */
   apply(id: SandboxId): Promise<void>;
   /** Ends what is left of a sandbox that is gone. */
