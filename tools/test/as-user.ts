@@ -181,6 +181,7 @@ const others = [
 
 /** With `--long` as well: as root, and single-id where that has a file of its own, they show most of it each time. */
 const othersLong = [
+  'tests/security/group-warm.test.ts',
   // Real clients over the machine's own network, because a network of the tests' own needs root.
   'tests/egress/presets.test.ts',
   'tests/security/file-operations.test.ts',
