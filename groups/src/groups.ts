@@ -211,22 +211,18 @@ export class LocalGroups implements Groups, AsyncDisposable {
     await Promise.all(this.#carried.values());
   }
 
-  /**
-   * Volumes go with the rows that name them; where one is in use nothing does. No run begins between the two: all of it is written in this
-   * turn of the event loop. A daemon that dies within it leaves a volume that is nobody's, and that the operator sees.
-   */
+  /** Volumes go with the rows that name them, all or nothing; where one is in use nothing does. */
   async #withVolumes(
     plan: () => { readonly volumes: readonly (string | null)[]; readonly change: () => void },
   ): Promise<void> {
     const { sandboxes } = this.#options;
-    const gone = this.#rows.transaction(() => {
+    const removals = this.#rows.transaction(() => {
       const { volumes, change } = plan();
-      const owned = volumes.filter((volume) => volume !== null);
-      for (const volume of owned) sandboxes.checkUnused(volume);
+      const begun = volumes.filter((volume) => volume !== null).map((volume) => sandboxes.removal(volume));
       change();
-      return owned;
+      return begun;
     });
-    await Promise.all(gone.map((volume) => sandboxes.removeVolume(volume)));
+    await Promise.all(removals.map((finish) => finish()));
   }
 
   #changed(): void {

@@ -77,10 +77,11 @@ export interface RunSandboxes {
   volume(name: string, wish?: VolumeWish): Promise<string>;
   /** Whether a run would get this directory of the host. @throws host_directory_refused */
   checkDirectory(mount: GroupMount): void;
-  /** By name or id. @throws volume_in_use */
-  checkUnused(volume: string): void;
-  /** By name or id, with all that is in it; nothing where there is none. @throws volume_in_use */
-  removeVolume(volume: string): Promise<void>;
+  /**
+   * By name or id, with all that is in it; nothing where there is none. Called in a transaction: with that it is gone. Its files go when
+   * the answer is called, or when the next daemon starts. @throws volume_in_use
+   */
+  removal(volume: string): () => Promise<void>;
   /** Resolves when it takes commands. */
   make(id: string, wish: SandboxWish): Promise<void>;
   /**

@@ -160,16 +160,6 @@ class EngineSandboxes implements RunSandboxes {
     }
   }
 
-  checkUnused(volume: string): void {
-    const known = this.#known(volume);
-    const [other] = known?.attached_to ?? [];
-    if (other === undefined) return;
-    throw new AppError(
-      'volume_in_use',
-      `Cannot remove volume "${known?.name}": sandbox "${other.sandbox}" has it attached`,
-    );
-  }
-
   #known(volume: string): VolumeInfo | undefined {
     try {
       return this.#engine.volumes.get(asker, volume);
@@ -188,10 +178,13 @@ class EngineSandboxes implements RunSandboxes {
     );
   }
 
-  async removeVolume(volume: string): Promise<void> {
-    await this.#engine.volumes.remove(asker, volume).catch((error: unknown) => {
+  removal(volume: string): () => Promise<void> {
+    try {
+      return this.#engine.volumes.removal(asker, volume);
+    } catch (error) {
       if (!isCode(error, 'volume_not_found')) throw error;
-    });
+      return async () => undefined;
+    }
   }
 
   async make(id: string, wish: SandboxWish): Promise<void> {

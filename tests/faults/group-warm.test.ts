@@ -91,3 +91,30 @@ for (const [at, point] of points.entries()) {
     assert.deepEqual(await kept(), []);
   });
 }
+
+withAgents(
+  'nothing of a session or a folder is left when the daemon dies as its chat or group is changed',
+  async () => {
+    const volumes = async (): Promise<readonly string[]> => {
+      const { items } = await scene.call<{ items: { name: string }[] }>('GET', '/v1/volumes');
+      return items.map(({ name }) => name).filter((name) => name !== 'groups-global');
+    };
+    await scene.tier('fresh', {});
+    await scene.group('gone', 'fresh', { script: 'echo here >$SQUASH_SESSION/file' });
+    const before = await volumes();
+    const changes = [
+      ['POST', '/v1/chats/gone/reset', 1],
+      ['DELETE', '/v1/groups/gone', 0],
+    ] as const;
+    for (const [method, path, left] of changes) {
+      await scene.answer('gone');
+      await scene.daemon.kill();
+      await scene.daemon.start({ SQUASH_FAULT_POINT: 'volume-remove.marked' });
+      await scene.daemon.request(method, path).catch(() => undefined);
+      await waitFor('a death', () => scene.daemon.pid === undefined);
+      await scene.daemon.kill();
+      await scene.daemon.start();
+      assert.equal((await volumes()).length, before.length + left, `${method} ${path}`);
+    }
+  },
+);

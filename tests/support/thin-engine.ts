@@ -286,6 +286,7 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       list: () => [],
       get: unused,
       remove: unused,
+      removal: unused,
       snapshot: unused,
       plan: unused,
       judge: unused,

@@ -48,6 +48,11 @@ export interface Volumes {
   get(asker: VolumeAsker, volume: string): VolumeInfo;
   /** @throws volume_not_found, volume_in_use */
   remove(asker: VolumeAsker, volume: string): Promise<void>;
+  /**
+   * Call in a transaction: with that it is nobody's any more. What is left to do is for whoever calls the answer, when the transaction
+   * is over, or else for the next daemon. @throws volume_not_found, volume_in_use
+   */
+  removal(asker: VolumeAsker, volume: string): () => Promise<void>;
   /** @throws volume_not_found, volume_in_use, volume_exists, disk_full */
   snapshot(
     asker: VolumeAsker,
@@ -149,12 +154,20 @@ export class LocalVolumes implements Volumes {
   }
 
   async remove(asker: VolumeAsker, volume: string): Promise<void> {
+    const { store } = this.#world;
+    await store.durably(() => this.removal(asker, volume))();
+  }
+
+  removal(asker: VolumeAsker, volume: string): () => Promise<void> {
     const row = this.#find(asker, volume);
     this.#checkUnused(row, 'remove');
     const { store } = this.#world;
-    store.durably(() => store.volumes.setPhase(row.id, 'removing'));
-    faultPoint('volume-remove.marked');
-    await this.#discard(row);
+    store.volumes.setPhase(row.id, 'removing');
+    return async () => {
+      faultPoint('volume-remove.marked');
+      await store.synced();
+      await this.#discard(row);
+    };
   }
 
   plan(asker: VolumeAsker, wishes: readonly MountWish[]): readonly StoredMount[] {
