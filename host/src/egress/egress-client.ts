@@ -84,6 +84,8 @@ export class EgressClient implements CallerNetwork, Disposable {
   readonly #changes: Change[] = [];
   #isChanging = false;
   #isClosed = false;
+  /** Resolves when a process that is just starting answers, or is late; at once where none is. What people ask waits for it. */
+  started: () => Promise<unknown> = () => Promise.resolve();
 
   /** @param runDir where the socket is; it need not be there yet */
   constructor(runDir: string) {
@@ -109,12 +111,19 @@ export class EgressClient implements CallerNetwork, Disposable {
     return this.#ask({ method: 'DELETE', path: `/sandboxes/${id}` }, egressAppliedSchema);
   }
 
-  judge(question: Omit<EgressQuestion, 'policy'> & { readonly policy: PolicySource }): Promise<EgressJudged> {
-    return this.#ask({ method: 'POST', path: '/judge', json: JSON.stringify(question) }, egressJudgedSchema);
+  async judge(
+    question: Omit<EgressQuestion, 'policy'> & { readonly policy: PolicySource },
+  ): Promise<EgressJudged> {
+    await this.started();
+    return await this.#ask(
+      { method: 'POST', path: '/judge', json: JSON.stringify(question) },
+      egressJudgedSchema,
+    );
   }
 
-  decisions(query: DecisionQuery): Promise<EgressDecisions> {
-    return this.#ask({ method: 'GET', path: `/decisions${queryText(query)}` }, egressDecisionsSchema);
+  async decisions(query: DecisionQuery): Promise<EgressDecisions> {
+    await this.started();
+    return await this.#ask({ method: 'GET', path: `/decisions${queryText(query)}` }, egressDecisionsSchema);
   }
 
   traffic(ids: readonly SandboxId[]): Promise<EgressTraffic> {
@@ -143,6 +152,7 @@ export class EgressClient implements CallerNetwork, Disposable {
 
   /** Stored decisions, then each new one, until aborted. @throws egress_unavailable where it ends by itself */
   async *follow(query: DecisionQuery, signal: AbortSignal): AsyncGenerator<EgressDecision, void, void> {
+    await this.started();
     const path = `/decisions${queryText(query)}`;
     const response = await this.#send({
       method: 'GET',
@@ -176,6 +186,7 @@ export class EgressClient implements CallerNetwork, Disposable {
 
   /** While it is followed the port is offered. @throws port_offered, offer_limit, sandbox_not_ready, egress_unavailable */
   async *followOffer(offer: EgressOffer, signal: AbortSignal): AsyncGenerator<OfferEvent, void, void> {
+    await this.started();
     const path = `/callers${queryText(offer)}`;
     const response = await this.#send({ method: 'GET', path, signal, isStream: true });
     if (response.statusCode !== 200) throw offerRefusal(offer, await readText(response));

@@ -81,6 +81,8 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
   }
 
   async #syncNow(what: string): Promise<void> {
+    // The sync that it waits for says so.
+    if (this.holdsAll) return;
     // Down: the sync of its next start says so.
     if ((await this.#supervisor?.up()) !== true) return;
     try {
@@ -107,10 +109,12 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
     this.#approvedOf = approvedOf;
     this.#options.ownSecrets.sweep(rulesOf());
     this.#supervisor ??= new EgressSupervisor({ ...this.#options, onUp: () => this.#sync() });
+    const supervisor = this.#supervisor;
+    this.client.started = async () => supervisor.isComing && (await supervisor.up());
   }
 
   get holdsAll(): boolean {
-    return this.#supervisor?.isDeaf === true && !this.#isSyncing;
+    return this.#supervisor?.isComing === true && !this.#isSyncing;
   }
 
   async apply(id: SandboxId): Promise<void> {
@@ -190,6 +194,8 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
 
   pending(id: SandboxId): string | undefined {
     if (this.#supervisor?.isUp === true) return this.#failed.get(id);
+    // It judges by no others.
+    if (this.#supervisor?.isComing === true) return undefined;
     return 'the egress process does not answer; it holds as soon as that is back';
   }
 
@@ -198,7 +204,7 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
   }
 
   problems(): readonly Problem[] {
-    if (this.#supervisor?.isUp !== true) {
+    if (this.#supervisor?.isUp !== true && this.#supervisor?.isComing !== true) {
       const message =
         'the egress process does not answer: sandboxes reach nothing until it is back; log/egress.log says why';
       return [{ code: 'egress_unavailable', message }];

@@ -59,9 +59,9 @@ export class EgressSupervisor implements AsyncDisposable {
     return this.#phase === 'up';
   }
 
-  /** A new process that hears no sandbox yet: it is about to be told everything. */
-  get isDeaf(): boolean {
-    return this.#isDeaf && this.#own !== undefined;
+  /** A new process that hears no sandbox before it is told everything, and is not late. */
+  get isComing(): boolean {
+    return this.#phase === 'starting' && this.#isDeaf && this.#own !== undefined;
   }
 
   /** Waits for a start in progress. False where the process is down and its next start is some time away. */
