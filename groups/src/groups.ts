@@ -89,7 +89,7 @@ export class LocalGroups implements Groups, AsyncDisposable {
     const acts = (this.#acts = new Acts({ rows, registry, intake, schedules, nowMs, log, witness }));
     const scheduler = { ...options, schedules, registry, intake, changed: (): void => this.#look() };
     this.schedules = new Scheduler(scheduler);
-    const views = new Views(rows, registry, schedules);
+    const views = new Views({ rows, registry, schedules, witness });
     const remove = (run: number): Promise<void> => this.#carry(run, () => this.#runner.clear(run));
     const warm = (this.#warm = new Warm({ ...options, registry, remove }));
     this.#runner = new Runner({ ...options, registry, acts, views, warm, changed: () => this.#changed() });

@@ -299,5 +299,5 @@ function endOf({ exitCode, reason, isTimedOut }: CommandEnd, stderr: string): En
   if (isTimedOut) return { exitCode, isTimedOut, reason: 'it took longer than "timeout_s" and was ended' };
   if (exitCode === 0 && reason === null) return { exitCode, isTimedOut, reason: null };
   const why = reason ?? `exit code ${exitCode}`;
-  return { exitCode, isTimedOut, reason: stderr === '' ? why : `${why}: ${stderr}` };
+  return { exitCode, isTimedOut, reason: stderr === '' ? why : `${why}: ${stderr.trimEnd()}` };
 }
