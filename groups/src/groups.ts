@@ -214,7 +214,7 @@ export class LocalGroups implements Groups, AsyncDisposable {
   /** A sandbox of a run that is over is on its way out, or kept: whoever removes what it had waits for its end. */
   async #cleared(isMeant: (run: Pick<RunRow, 'chat' | 'group'>) => boolean): Promise<void> {
     const over = this.#rows.openRuns().filter((row) => row.state !== 'running' && isMeant(row));
-    await Promise.all(over.map(({ run }) => this.#carried.get(run)));
+    await Promise.all(over.map(async ({ run }) => await this.#carried.get(run)));
     await this.#warm.end(isMeant);
   }
 
