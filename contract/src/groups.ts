@@ -70,7 +70,12 @@ const groupShape = {
     .default(null)
     .describe('an OCI image that was pulled, below the layers'),
   env: z
-    .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string().max(4_096))
+    .record(
+      z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, {
+        error: 'a variable’s name has letters, digits and "_", no digit first',
+      }),
+      z.string().max(4_096),
+    )
     .refine((env) => Object.keys(env).length <= 64, { error: 'env: 64 variables at most' })
     .default({}),
   reach: destinationsSchema
