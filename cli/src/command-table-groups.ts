@@ -117,7 +117,7 @@ export const groupCommands: readonly CommandSpec[] = [
     group: 'group',
     summary: 'allow what an agent waits for, or refuse it',
     positionals: [
-      { name: 'number', kind: 'text' },
+      { name: 'number', kind: 'held' },
       { name: 'decision', kind: 'text', choices: ['allow', 'deny'] },
     ],
     flags: [{ name: 'reason', value: 'TEXT', summary: 'for the agent' }],

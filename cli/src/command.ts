@@ -22,6 +22,7 @@ export type WordKind =
   | 'group'
   | 'chat'
   | 'schedule'
+  | 'held'
   | 'preset'
   | 'key'
   | 'sshKey'

@@ -101,6 +101,7 @@ test('a server without TLS is told in one line', async () => {
 test('a file that is not there is told without system calls', () => {
   for (const [words, said] of [
     [['policy', 'set', 'x', '--file', '/none'], 'the policy "/none": there is no such file (usage)'],
+    [['tier', 'set', 'x', '/none'], 'the tier "/none": there is no such file (usage)'],
     [['create', 'x', '--body', '@/none'], '--body @/none: there is no such file (usage)'],
     [['module', 'import', '/none'], '"/none": there is no such file (file_unreadable)'],
     [['codemode', 'run', '/none'], '"/none": there is no such file (file_unreadable)'],

@@ -33,6 +33,8 @@ export const groupLimits = {
   attemptsMax: 3,
   /** … and after so long, twice as long each time. */
   retryMs: 1_000,
+  /** One whose folder another sandbox has, or for which there is no room, waits so long before it looks again. */
+  awayMs: 3_000,
   /** Interval of a schedule: below a second nothing waits for a run; a year is a date. */
   everyS: { least: 1, most: 31_536_000 },
   /** Of clients of the API, over all chats … */

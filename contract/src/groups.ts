@@ -70,7 +70,12 @@ const groupShape = {
     .default(null)
     .describe('an OCI image that was pulled, below the layers'),
   env: z
-    .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string().max(4_096))
+    .record(
+      z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, {
+        error: 'a variable’s name has letters, digits and "_", no digit first',
+      }),
+      z.string().max(4_096),
+    )
     .refine((env) => Object.keys(env).length <= 64, { error: 'env: 64 variables at most' })
     .default({}),
   reach: destinationsSchema
@@ -197,7 +202,7 @@ export const runSchema = z.strictObject({
   chat: chatNameSchema,
   state: z.enum(runStates),
   attempt: z.int().describe('1: the first'),
-  reason: z.string().nullable().describe('why the last attempt failed'),
+  reason: z.string().nullable().describe('why the last attempt failed, or what it waits for'),
   exit_code: z.int().nullable(),
   sandbox: z.string().nullable().describe('while it has one'),
   warm: z.boolean().describe('an earlier run of the chat was in its sandbox'),

@@ -31,7 +31,9 @@ export const nameCharsMax = 128;
 export const moduleNameSchema = z
   .string()
   .max(nameCharsMax)
-  .regex(/^(?!\.)[A-Za-z0-9_.-]+$/)
+  .regex(/^(?!\.)[A-Za-z0-9_.-]+$/, {
+    error: 'a module’s name has letters, digits, "_", "." and "-", no "." first',
+  })
   .brand<'ModuleName'>();
 export type ModuleName = z.infer<typeof moduleNameSchema>;
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { z } from 'zod';
+import { actionRequestSchema } from './actions.ts';
 import { issueSentence } from './issue-sentence.ts';
 import { policySchema } from './policy.ts';
 import { ownSecretsSchema, secretChangeSchema } from './secrets.ts';
@@ -36,6 +37,11 @@ test('issueSentence names the place and what may stand there', () => {
       '1bad-name: a secret’s name is that of an environment variable: letters, digits and "_", 64 at most, no digit first',
     ],
     [policySchema, 5, 'the request must be an object'],
+    [
+      actionRequestSchema,
+      { id: 'a', action: 'x' },
+      'action must be "message.send" or "run.start" or "group.create" or "chat.create" or "schedule.create" or "schedule.pause" or "schedule.resume" or "schedule.remove"',
+    ],
   ];
   for (const [schema, value, wanted] of table)
     assert.equal(sentence(schema, value), wanted, JSON.stringify(value).slice(0, 60));

@@ -14,7 +14,11 @@ export function issueSentence(issue: Issue): string | undefined {
       if (issue.input === undefined) return `${place} is missing`;
       return `${place} must be ${typeNames[issue.expected] ?? issue.expected}`;
     case 'invalid_value':
-      return `${place} must be ${issue.values.map((value) => JSON.stringify(value)).join(' or ')}`;
+      return `${place} must be ${oneOf(issue.values)}`;
+    case 'invalid_union':
+      return 'options' in issue && Array.isArray(issue.options)
+        ? `${place} must be ${oneOf(issue.options)}`
+        : undefined;
     case 'unrecognized_keys': {
       const within = issue.path === undefined || issue.path.length === 0 ? '' : `${place}: `;
       return `${within}${issue.keys.map((key) => JSON.stringify(key.slice(0, 64))).join(', ')} is unknown`;
@@ -29,7 +33,6 @@ export function issueSentence(issue: Issue): string | undefined {
     case 'custom':
     case 'invalid_element':
     case 'invalid_format':
-    case 'invalid_union':
     case 'not_multiple_of':
       return undefined;
   }
@@ -44,6 +47,10 @@ const typeNames: Readonly<Record<string, string>> = {
   object: 'an object',
   record: 'an object',
 };
+
+function oneOf(values: readonly unknown[]): string {
+  return values.map((value) => JSON.stringify(value)).join(' or ');
+}
 
 /** `allow[0].ports`. */
 export function placeOf(path: readonly PropertyKey[] | undefined): string {

@@ -52,7 +52,7 @@ before(() => {
   const run = rows.runsOf('g', 1)[0]?.run ?? 0;
   const actor = { group: 'g', run, depth: 0 };
   open = async () => {
-    const views = new Views(rows, registry, schedules);
+    const views = new Views({ rows, registry, schedules, witness });
     const channel = stack.use(
       new Channel({ actor, acts, views, changed: () => undefined, active: () => undefined }),
     );

@@ -89,7 +89,7 @@ export class LocalGroups implements Groups, AsyncDisposable {
     const acts = (this.#acts = new Acts({ rows, registry, intake, schedules, nowMs, log, witness }));
     const scheduler = { ...options, schedules, registry, intake, changed: (): void => this.#look() };
     this.schedules = new Scheduler(scheduler);
-    const views = new Views(rows, registry, schedules);
+    const views = new Views({ rows, registry, schedules, witness });
     const remove = (run: number): Promise<void> => this.#carry(run, () => this.#runner.clear(run));
     const warm = (this.#warm = new Warm({ ...options, registry, remove }));
     this.#runner = new Runner({ ...options, registry, acts, views, warm, changed: () => this.#changed() });
@@ -137,7 +137,7 @@ export class LocalGroups implements Groups, AsyncDisposable {
   }
 
   async removeGroup(name: string, by: AuditCaller): Promise<void> {
-    await this.#warm.end(({ group }) => group === name);
+    await this.#cleared(({ group }) => group === name);
     await this.#withVolumes(() => {
       this.#registry.checkIdle(name);
       const { volume } = this.#registry.group(name);
@@ -174,7 +174,7 @@ export class LocalGroups implements Groups, AsyncDisposable {
   }
 
   async removeChat(name: string): Promise<void> {
-    await this.#warm.end(({ chat }) => chat === name);
+    await this.#cleared(({ chat }) => chat === name);
     await this.#withVolumes(() => {
       const { session } = this.#registry.idleChat(name);
       return { volumes: [session], change: () => this.#rows.deleteChat(name) };
@@ -182,7 +182,7 @@ export class LocalGroups implements Groups, AsyncDisposable {
   }
 
   async resetChat(name: string): Promise<void> {
-    await this.#warm.end(({ chat }) => chat === name);
+    await this.#cleared(({ chat }) => chat === name);
     await this.#withVolumes(() => {
       const { session } = this.#registry.idleChat(name);
       return { volumes: [session], change: () => this.#rows.setSession(name, null) };
@@ -209,6 +209,13 @@ export class LocalGroups implements Groups, AsyncDisposable {
     this.#warm[Symbol.dispose]();
     this.schedules[Symbol.dispose]();
     await Promise.all(this.#carried.values());
+  }
+
+  /** A sandbox of a run that is over is on its way out, or kept: whoever removes what it had waits for its end. */
+  async #cleared(isMeant: (run: Pick<RunRow, 'chat' | 'group'>) => boolean): Promise<void> {
+    const over = this.#rows.openRuns().filter((row) => row.state !== 'running' && isMeant(row));
+    await Promise.all(over.map(async ({ run }) => await this.#carried.get(run)));
+    await this.#warm.end(isMeant);
   }
 
   /** Volumes go with the rows that name them, all or nothing; where one is in use nothing does. */

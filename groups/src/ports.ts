@@ -102,17 +102,20 @@ export interface RunSandboxes {
   offer(id: string, port: number, signal: AbortSignal): AsyncIterable<Offered>;
 }
 
+/** What of others an agent wants to see; that its tier does not let it is a decision as well. */
+export type Look = 'look.runs' | 'look.messages' | 'look.schedules';
+
 /** One decision on what an agent asks for. Nothing in it was chosen by an agent but a group's name, which is letters and digits. */
 export interface Decision {
   /** Its number; null: it is not kept, because it was refused before. */
   readonly action: number | null;
-  readonly asked: ActionRequest['action'];
+  readonly asked: ActionRequest['action'] | Look;
   readonly group: string;
   readonly run: number;
   /** The run's; null: it is gone. */
   readonly sandbox: string | null;
-  /** `withdrawn`: its group was removed while it was held. */
-  readonly state: Action['state'] | 'refused' | 'withdrawn';
+  /** `unseen`: a look. `withdrawn`: its group was removed while it was held. */
+  readonly state: Action['state'] | 'refused' | 'unseen' | 'withdrawn';
   readonly rule: string;
   /** Null: the tier, when the agent asked. */
   readonly by: AuditCaller | null;

@@ -37,12 +37,16 @@ interface End extends Pick<CommandEnd, 'isTimedOut'> {
   readonly exitCode: number | null;
   /** Null: it went well. */
   readonly reason: string | null;
+  /** What it needs somebody else has: it waits, and that counts as no try. */
+  readonly isAway?: boolean;
 }
 
 /** No group is called so, and no folder of one. */
 const globalName = 'groups-global';
 /** So many of the last bytes of standard error stand in a failure's reason. */
 const stderrTold = 200;
+/** Of refusals of a sandbox: another one has the folder, or there is no room for one more. */
+const awayCodes: readonly string[] = ['volume_in_use', 'host_full'];
 
 export class Runner {
   readonly #options: RunnerOptions;
@@ -64,6 +68,7 @@ export class Runner {
         exitCode: null,
         reason: error instanceof AppError ? error.message : 'internal',
         isTimedOut: false,
+        isAway: error instanceof AppError && awayCodes.includes(error.code),
       };
     }
     if (signal.aborted) return;
@@ -222,10 +227,14 @@ export class Runner {
   }
 
   /** What did nothing that anybody saw is tried again; everything else would be done twice. */
-  #finish(run: number, { exitCode, reason, isTimedOut }: End): void {
+  #finish(run: number, { exitCode, reason, isTimedOut, isAway = false }: End): void {
     const { rows, nowMs, log } = this.#options;
     rows.transaction(() => {
       const row = this.#row(run);
+      if (isAway && !row.hasBegun) {
+        const notBeforeMs = nowMs() + groupLimits.awayMs;
+        return rows.putRun({ ...row, state: 'queued', notBeforeMs, exitCode, reason });
+      }
       const isAgain =
         reason !== null &&
         !isTimedOut &&
@@ -299,5 +308,5 @@ function endOf({ exitCode, reason, isTimedOut }: CommandEnd, stderr: string): En
   if (isTimedOut) return { exitCode, isTimedOut, reason: 'it took longer than "timeout_s" and was ended' };
   if (exitCode === 0 && reason === null) return { exitCode, isTimedOut, reason: null };
   const why = reason ?? `exit code ${exitCode}`;
-  return { exitCode, isTimedOut, reason: stderr === '' ? why : `${why}: ${stderr}` };
+  return { exitCode, isTimedOut, reason: stderr === '' ? why : `${why}: ${stderr.trimEnd()}` };
 }

@@ -6,18 +6,28 @@ import { rfc3339 } from '@squash/base/clock';
 import { type Actor, isOwn } from './act-table.ts';
 import { judge } from './judge.ts';
 import type { Registry } from './registry.ts';
+import type { Look, Witness } from './ports.ts';
 import type { GroupRows, OutRow, RunRow } from './rows.ts';
 import type { Schedules } from './schedules.ts';
+
+export interface ViewsOptions {
+  readonly rows: GroupRows;
+  readonly registry: Registry;
+  readonly schedules: Schedules;
+  readonly witness: Witness;
+}
 
 export class Views {
   readonly #rows: GroupRows;
   readonly #registry: Registry;
   readonly #schedules: Schedules;
+  readonly #witness: Witness;
 
-  constructor(rows: GroupRows, registry: Registry, schedules: Schedules) {
+  constructor({ rows, registry, schedules, witness }: ViewsOptions) {
     this.#rows = rows;
     this.#registry = registry;
     this.#schedules = schedules;
+    this.#witness = witness;
   }
 
   self({ group, run }: Actor): { readonly chat: string | null; readonly [field: string]: unknown } {
@@ -36,14 +46,14 @@ export class Views {
 
   /** @throws forbidden, group_not_found */
   runs(actor: Actor, group: string): object {
-    this.#check(actor, group === actor.group);
+    this.#check(actor, 'look.runs', group === actor.group);
     this.#registry.group(group);
     return { items: this.#rows.runsOf(group, groupLimits.pageItemsDefault).map(runOf) };
   }
 
   /** @throws forbidden, chat_not_found */
   messages(actor: Actor, chat: string, after: number): object {
-    this.#check(actor, isOwn(this.#rows, chat, actor));
+    this.#check(actor, 'look.messages', isOwn(this.#rows, chat, actor));
     this.#registry.chat(chat);
     const from = Number.isSafeInteger(after) && after >= 0 ? after : 0;
     return { items: this.#rows.out(chat, from, groupLimits.pageItemsDefault).map(outOf) };
@@ -56,7 +66,7 @@ export class Views {
       const seen = all.filter(({ group }) => this.#sees(actor, group === actor.group));
       return { items: seen.slice(0, groupLimits.pageItemsMax) };
     }
-    this.#check(actor, isOwn(this.#rows, chat, actor));
+    this.#check(actor, 'look.schedules', isOwn(this.#rows, chat, actor));
     this.#registry.chat(chat);
     return { items: this.#schedules.list({ chat }) };
   }
@@ -66,9 +76,12 @@ export class Views {
   }
 
   /** Nobody is asked for a look: what would be held is refused. */
-  #check({ group }: Actor, own: boolean): void {
+  #check({ group, run }: Actor, asked: Look, own: boolean): void {
     const { effect, rule } = judge(this.#registry.tierOf(group), { right: 'read', isOwn: own });
-    if (effect !== 'allow') throw new AppError('forbidden', rule);
+    if (effect === 'allow') return;
+    const sandbox = this.#rows.run(run)?.sandbox ?? null;
+    this.#witness.decided({ action: null, asked, group, run, sandbox, state: 'unseen', rule, by: null });
+    throw new AppError('forbidden', rule);
   }
 }
 

@@ -101,7 +101,7 @@ class DecisionWitness implements Witness {
       rule: rule.slice(0, ruleCharsMax),
     };
     // What is not kept has no bound of its own: an agent asks so without end.
-    if (state === 'refused') audit.writeBounded(line);
+    if (state === 'refused' || state === 'unseen') audit.writeBounded(line);
     else audit.write(line);
   }
 }
@@ -114,6 +114,7 @@ const answers = {
   denied: { verdict: 'refused', status: 403 },
   failed: { verdict: 'allowed', status: 409 },
   refused: { verdict: 'refused', status: 409 },
+  unseen: { verdict: 'refused', status: 403 },
   withdrawn: { verdict: 'refused', status: 410 },
 } as const;
 

@@ -2146,7 +2146,7 @@ class GroupRun(Record):
     attempt: int
     """1: the first"""
     reason: str | None
-    """why the last attempt failed"""
+    """why the last attempt failed, or what it waits for"""
     exit_code: int | None
     sandbox: str | None
     """while it has one"""

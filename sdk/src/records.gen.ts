@@ -615,7 +615,7 @@ export interface GroupRun {
   readonly state: "queued" | "running" | "done" | "failed";
   /** 1: the first */
   readonly attempt: number;
-  /** why the last attempt failed */
+  /** why the last attempt failed, or what it waits for */
   readonly reason: string | null;
   readonly exit_code: number | null;
   /** while it has one */

@@ -145,3 +145,26 @@ withAgents(
     assert.ok(!(await volumes()).some(({ name }) => name === other));
   },
 );
+
+withAgents(
+  'a run whose folder another sandbox has waits for it, and nothing it was to read is lost',
+  async () => {
+    await scene.group('editor', 'untrusted', { script: 'cat; cat note' });
+    await scene.answer('editor');
+    const { volume } = await scene.call<{ volume: string }>('GET', '/v1/groups/editor');
+    const mounts = [{ volume, path: '/group', mode: 'rw' }];
+    const { id } = await scene.call<{ id: string }>('POST', '/v1/sandboxes', { mounts });
+    const { run } = await scene.say('editor', 'what is in it?');
+    const waits = await waitFor('the run to wait', async () => {
+      const found = await scene.run('editor', run);
+      return found?.state === 'queued' && found.reason !== null ? found : undefined;
+    });
+    assert.match(waits.reason ?? '', /volume "group-\d+" rw: sandbox "[^"]+" has it/);
+    const shell = 'echo edited >/group/note; sleep 4';
+    await scene.call('POST', `/v1/sandboxes/${id}/exec`, { shell });
+    await scene.call('DELETE', `/v1/sandboxes/${id}`);
+    const { state, attempt } = await scene.ended('editor', run);
+    assert.deepEqual([state, attempt], ['done', 1]);
+    assert.match(await scene.heard('editor'), /what is in it\?[^]*\nedited\n$/);
+  },
+);

@@ -204,7 +204,7 @@ withAgents(
     assert.equal(await scene.answer('broken', failing), 'one word\n');
     const { state, reason } = await lastRun('broken');
     assert.equal(state, 'failed');
-    assert.match(reason ?? '', /^exit code 1: [^]*the model is overloaded\n$/);
+    assert.match(reason ?? '', /^exit code 1: [^]*the model is overloaded$/);
     await scene.group('missing', 'untrusted', {
       script: '',
       profile: 'nanoclaw-v1',
@@ -292,5 +292,11 @@ withAgents(
     );
     assert.deepEqual([profile, command], ['nanoclaw-v1', ['/app/entrypoint.sh']]);
     assert.equal((await squash(scene.daemon, ['group', 'create', 'none'])).code, 2);
+    const other = ['group', 'create', 'none', '--profile', 'nanoclaw-v3', '--', 'cat'];
+    const refused = await squash(scene.daemon, other);
+    assert.deepEqual(
+      [refused.code, refused.stderr],
+      [2, 'squash: --profile takes nanoclaw-v1 or nanoclaw-v2, not "nanoclaw-v3" (usage)\n'],
+    );
   },
 );

@@ -109,6 +109,8 @@ withAgents('an action that is held, decided or withdrawn with its group is an ev
   assert.deepEqual([held.type, held.data], ['action.held', data]);
   assert.match(held.sandbox, /^./);
   assert.equal(second.data['action'], other.number);
+  const completed = (await squash(scene.daemon, ['__complete', '--', 'group', 'decide', ''])).stdout;
+  assert.match(completed.toString(), new RegExp(`^${first.number}\ttold, message\\.send$`, 'm'));
   assert.equal((await squash(scene.daemon, ['group', 'decide', `${first.number}`, 'deny'])).code, 0);
   const decided = await heard();
   assert.deepEqual(
@@ -138,6 +140,10 @@ withAgents(
     ];
     await scene.group('writer', 'trusted', { script: script.join('\n') });
     await scene.answer('writer');
+    await scene.group('peeker', 'untrusted', {
+      script: `ask GET '/messages?chat=board'; ask GET /messages?chat=peeker`,
+    });
+    await scene.answer('peeker');
     const held = (await scene.actions('?state=held&group=writer')).find(
       (each) => each.action === 'message.send',
     );
@@ -148,13 +154,18 @@ withAgents(
     const path = join(scene.daemon.dataDir, 'audit/agents/audit.jsonl');
     const text = await readFile(path, 'latin1');
     assert.match(text, /^(?:[\x20-\x7e]+\n)*$/);
-    const entries = text
+    const lines = text
       .trim()
       .split('\n')
-      .map((each) => auditEntrySchema.parse(JSON.parse(each)))
-      .filter(({ caller, action }) =>
-        caller.kind === 'agent' ? caller.group === 'writer' : action === held?.number,
-      );
+      .map((each) => auditEntrySchema.parse(JSON.parse(each)));
+    const looks = lines.filter(({ caller }) => caller.kind === 'agent' && caller.group === 'peeker');
+    assert.deepEqual(
+      looks.map(({ operation, decision, rule, status }) => [operation, decision, rule, status]),
+      [['look.messages', 'refused', 'untrusted: read.others = deny', 403]],
+    );
+    const entries = lines.filter(({ caller, action }) =>
+      caller.kind === 'agent' ? caller.group === 'writer' : action === held?.number,
+    );
     assert.deepEqual(
       entries.map(({ caller, operation, decision, rule, status }) => [
         `${caller.kind} ${operation} ${decision} ${status}`,

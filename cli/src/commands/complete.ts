@@ -4,6 +4,7 @@
  * One candidate a line, with a tab and what it is; or the one line `:files`, where the shell knows better.
  * Nothing is ever an error here: a person pressing Tab wants no message in the middle of the line.
  */
+import type { Action } from '@squash/contract/actions';
 import type { Context } from '@squash/contract/context';
 import type { KeyList, OwnerList } from '@squash/contract/keys';
 import type { Image } from '@squash/contract/image';
@@ -20,7 +21,7 @@ import type { Call, CommandSpec, FlagSpec, PositionalSpec, WordKind } from '../c
 import { exitCodes } from '../failure.ts';
 import { listAll } from '../client/pages.ts';
 import { imagesPath } from '../images.ts';
-import { type All, chatsPath, groupsPath, schedulesPath, tiersPath } from '../group-paths.ts';
+import { actionsPath, type All, chatsPath, groupsPath, schedulesPath, tiersPath } from '../group-paths.ts';
 import { listProcesses } from '../client/processes.ts';
 import { listLayerPresets } from '../layer-builder.ts';
 import { groupOf } from '../other-names.ts';
@@ -199,6 +200,8 @@ class WordSource {
         return await this.#named(kind);
       case 'schedule':
         return await this.#schedules();
+      case 'held':
+        return await this.#held();
       case 'webhook':
         return (await this.#client.get<WebhookList>(webhooksPath())).items.map(({ id, url }) => ({
           word: id,
@@ -232,6 +235,12 @@ class WordSource {
     const path = schedulesPath([], { chat: this.#sandbox });
     const { items } = await this.#client.get<All<Schedule>>(path);
     return items.map(({ name, state }) => ({ word: name, about: state }));
+  }
+
+  /** What agents of groups wait for. */
+  async #held(): Promise<readonly Candidate[]> {
+    const { items } = await this.#client.get<All<Action>>(actionsPath([], { state: 'held' }));
+    return items.map(({ number, group, action }) => ({ word: `${number}`, about: `${group}, ${action}` }));
   }
 
   async #sandboxes(): Promise<readonly Candidate[]> {

@@ -2,7 +2,7 @@
 import { limits } from '@squash/contract/limits';
 import type { Flags } from '../arguments.ts';
 import { readOwnSecrets } from '../own-secrets.ts';
-import { readPolicyFile } from '../policy-file.ts';
+import { readJsonFile } from '../json-file.ts';
 
 /** What both spellings of the API call the same, and `allow_net`, which `/v1` has as a policy. */
 export function readCommon(
@@ -24,7 +24,7 @@ export function readCommon(
       .flatMap((list) => list.split(','))
       .map((word) => word.trim());
   }
-  if (flags.isSet('policy')) request['policy'] = readPolicyFile(flags.text('policy') ?? '-');
+  if (flags.isSet('policy')) request['policy'] = readJsonFile(flags.text('policy') ?? '-', 'policy');
   if (flags.isSet('secret') && !without.includes('secret')) {
     const isOwn = (word: string): boolean => word.includes('=');
     const names = flags.list('secret').filter((word) => !isOwn(word));

@@ -15,7 +15,10 @@ export async function run({ positionals: [name], rest, flags, client, json }: Ca
   const timeout = { min: groupLimits.timeoutS.least, max: groupLimits.timeoutS.most };
   const idle = { min: groupLimits.idleTimeoutS.least, max: groupLimits.idleTimeoutS.most };
   const session = { min: groupLimits.sessionMb.least, max: groupLimits.sessionMb.most };
-  const profile = groupProfiles.find((name) => name === flags.text('profile'));
+  const wished = flags.text('profile');
+  const profile = groupProfiles.find((name) => name === wished);
+  if (wished !== undefined && profile === undefined)
+    throw usageFailure(`--profile takes ${groupProfiles.join(' or ')}, not "${wished}"`);
   if (rest.length === 0 && profile === undefined)
     throw usageFailure('<command> is missing; try: squash help group create');
   const made = await client.post<Group>(groupsPath(), {

@@ -9,7 +9,7 @@ import type { HostDirectoryEntry } from '@squash/contract/host-directory';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
 import { jsonText, printLine, printNote, visible } from '../output/print.ts';
-import { readPolicyFile } from '../policy-file.ts';
+import { readJsonFile } from '../json-file.ts';
 
 /** Its own, which hold for parts of names, too: `.env` blocks `.env.example`. */
 const builtIn =
@@ -22,7 +22,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 export async function run({ positionals: [file] }: Call): Promise<number> {
   const path = file ?? join(homedir(), '.config/nanoclaw/mount-allowlist.json');
-  const value = readPolicyFile(path);
+  const value = readJsonFile(path, 'allow-list');
   const {
     allowedRoots: roots,
     blockedPatterns: patterns,

@@ -2,7 +2,7 @@
 import type { SandboxPolicy } from '@squash/contract/egress';
 import type { Call } from '../command.ts';
 import { usageFailure } from '../failure.ts';
-import { readPolicyFile } from '../policy-file.ts';
+import { readJsonFile } from '../json-file.ts';
 import { policyPath, printChanged } from './policy-show.ts';
 
 export async function run(call: Call): Promise<number> {
@@ -19,7 +19,7 @@ function policyOf({ positionals, flags }: Call): unknown {
   if (file !== undefined) {
     if (hasWords)
       throw usageFailure('--file is the whole policy: give no destinations, --deny, --ask or --dns with it');
-    return readPolicyFile(file);
+    return readJsonFile(file, 'policy');
   }
   if (!hasWords) throw usageFailure('name destinations, "none", "*" for everything public, or --file');
   return {

@@ -4,7 +4,7 @@ import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
 import { printJson, printLine, visible } from '../output/print.ts';
 import { styled } from '../output/table.ts';
-import { readPolicyFile } from '../policy-file.ts';
+import { readJsonFile } from '../json-file.ts';
 import { policyPath } from './policy-show.ts';
 
 export async function run(call: Call): Promise<number> {
@@ -13,7 +13,7 @@ export async function run(call: Call): Promise<number> {
   const answer = await call.client.post<PolicyTestAnswer>(policyPath(id, ['test']), {
     to,
     ...(flags.isSet('method') && { method: flags.text('method') }),
-    ...(flags.isSet('policy') && { policy: readPolicyFile(flags.text('policy') ?? '-') }),
+    ...(flags.isSet('policy') && { policy: readJsonFile(flags.text('policy') ?? '-', 'policy') }),
   });
   if (call.json) printJson(answer);
   else {
