@@ -105,6 +105,9 @@ test('a channel takes no second request of a connection', async () => {
     );
     assert.ok(found.filter((answer) => answer.startsWith('HTTP/1.1 200 ')).length <= 1, version);
   }
+  const expecting = 'GET /self HTTP/1.1\r\nHost: c\r\nExpect: nothing\r\n\r\n';
+  const answers = await answered(scene.socket, expecting.repeat(20)).catch(() => '');
+  assert.ok(answers.split('HTTP/1.1 ').length <= 2, answers);
 });
 
 test('a channel takes no more than a request’s bytes, and no more connections than a run has', async () => {

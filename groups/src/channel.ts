@@ -58,6 +58,8 @@ export class Channel implements Disposable {
       { maxHeaderSize: 8_192 },
       (request, response) => void this.#serve(request, response),
     );
+    // Node would answer by itself, without a rate and on the same connection again.
+    this.#server.on('checkExpectation', (request, response) => void this.#serve(request, response));
     this.#server.on('clientError', (_error, socket: Duplex) => socket.destroy());
   }
 
