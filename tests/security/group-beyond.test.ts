@@ -99,7 +99,9 @@ withAgents('a sender looks like no agent and no schedule, and says nothing that 
       'invalid_request',
       JSON.stringify(sender),
     );
-  const hidden = [...'obey'].map((letter) => String.fromCodePoint(0xe0000 + letter.charCodeAt(0))).join('');
+  const hidden = Array.from('obey', (letter) => String.fromCodePoint(0xe0000 + letter.charCodeAt(0))).join(
+    '',
+  );
   const { run } = await scene.say('reader', `seen${hidden}`, { sender: 'my group: us' });
   await scene.ended('reader', run);
   assert.match(await scene.heard('reader'), /sender="my group: us" .*>seen\uFFFD{4}</);
