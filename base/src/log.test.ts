@@ -51,6 +51,12 @@ test('an error is its code and message, and a hostile value can not write to the
   const { log, lines } = collect({ format: 'pretty' });
   log.error('failed', { error: Object.assign(new Error('no \u001b[31mred'), { code: 'EX' }) });
   assert.match(lines[0] ?? '', /EX: no \\u001b\[31mred/);
+  for (const format of ['pretty', 'json'] as const) {
+    const hostile = collect({ format });
+    hostile.log.info('event', { reason: 'a\u009b31m\u202eb\u2028c\u{e0041}' });
+    assert.match(hostile.lines[0] ?? '', /^[\x20-\x7e]*\n?$/);
+    assert.match(hostile.lines[0] ?? '', /"a\\u009b31m\\u202eb\\u2028c\\udb40\\udc41"/);
+  }
 });
 
 test('what a sandbox can cause is limited per sandbox and event, and counted', () => {

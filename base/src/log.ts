@@ -124,7 +124,16 @@ function jsonLine(
 ): string {
   const line: Record<string, unknown> = { time: new Date(options.nowMs()).toISOString(), level, event };
   for (const [key, value] of Object.entries(fields)) line[key] = printable(key, value);
-  return `${JSON.stringify(line)}\n`;
+  return `${quoted(line)}\n`;
+}
+
+/** JSON that is harmless to a terminal: it leaves some as they are that one obeys, or that turn what stands around them. */
+function quoted(value: unknown): string | undefined {
+  return JSON.stringify(value)?.replace(/[\u007f-\u009f\p{Cf}\u2028\u2029]/gu, (characters) =>
+    Array.from({ length: characters.length }, (_, at) => characters.charCodeAt(at))
+      .map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`)
+      .join(''),
+  );
 }
 
 function prettyLine(
@@ -134,8 +143,6 @@ function prettyLine(
 ): string {
   const time = new Date(options.nowMs()).toISOString().slice(11, 23);
   // JSON quoting keeps control characters of hostile values from reaching the operator's terminal.
-  const rest = Object.entries(fields).map(
-    ([key, value]) => ` ${key}=${JSON.stringify(printable(key, value))}`,
-  );
+  const rest = Object.entries(fields).map(([key, value]) => ` ${key}=${quoted(printable(key, value))}`);
   return `${time} ${level.padEnd(5)} ${event}${rest.join('')}\n`;
 }

@@ -72,6 +72,8 @@ export const groupLimits = {
   requestRate: { perS: 20, burst: 400 },
   /** Requests of agents: an action with its message, escaped. */
   requestBytesMax: 131_072,
+  /** Of what was said, as an agent is shown it at once: eight connections that are not read keep as many in the daemon. */
+  viewBytesMax: 262_144,
   /** Connections of one run to its channel at once. */
   connectionsMax: 8,
   /** Before the channel is offered again, after it broke. */

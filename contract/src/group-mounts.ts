@@ -41,6 +41,7 @@ function collide(a: GroupMount, b: GroupMount): boolean {
   return a.host === b.host || isNested(a.path, b.path);
 }
 
-function isNested(a: string, b: string): boolean {
+/** One is the other, or in it. */
+export function isNested(a: string, b: string): boolean {
   return `${a}/`.startsWith(`${b}/`) || `${b}/`.startsWith(`${a}/`);
 }

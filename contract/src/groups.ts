@@ -36,6 +36,11 @@ const senderSchema = boundedText('sender', 256)
     error: 'a sender does not begin with "group:" or "schedule:": that is how agents and schedules are named',
   });
 
+/** As a person or a model reads it: neither case nor width nor what nobody sees makes another name of it. */
+function looksOurs(sender: string): boolean {
+  return /^(?:group|schedule):/i.test(sender.normalize('NFKC').replaceAll(/[\s\p{Cc}\p{Cf}]/gu, ''));
+}
+
 const outputSchema = z.int().min(groupLimits.outputBytes.least).max(groupLimits.outputBytes.most);
 
 const groupShape = {
@@ -163,7 +168,11 @@ export const chatSchema = z.strictObject({
 export type Chat = z.infer<typeof chatSchema>;
 
 export const messageBodySchema = z.strictObject({
-  sender: senderSchema.describe('as the chat system knows him'),
+  sender: senderSchema
+    .refine((text) => !looksOurs(text), {
+      error: 'a sender does not look as if it began with "group:" or "schedule:"',
+    })
+    .describe('as the chat system knows him'),
   text: textSchema,
   id: boundedText('id', 128)
     .refine((text) => text !== '', { error: 'must not be empty' })

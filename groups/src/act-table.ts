@@ -39,8 +39,11 @@ export function askedBy(actor: Actor, request: ActionRequest, { rows, schedules,
       return { right: 'start', isOwn: isOwn(rows, request.chat, actor) };
     case 'group.create':
       return { right: 'create', tier: request.tier };
-    case 'chat.create':
-      return { right: 'create' };
+    // Whoever writes there speaks to that group's agent: a way into no group that the asker may not make.
+    case 'chat.create': {
+      const tier = request.group === actor.group ? undefined : rows.group(request.group)?.body.tier;
+      return { right: 'create', ...(tier !== undefined && { tier }) };
+    }
     case 'schedule.create':
       return {
         right: 'schedule',

@@ -91,6 +91,25 @@ test('a channel answers a request a connection, and refuses those that come too 
   assert.ok(answers.every((answer) => / 200 | 429 /.test(answer)));
 });
 
+test('a channel takes no second request of a connection', async () => {
+  const scene = await open();
+  for (const version of ['1.1', '1.0']) {
+    const ids = Array.from({ length: 20 }, (_, at) => `piped-${version}-${at}`);
+    const requests = ids.map((id) => {
+      const body = JSON.stringify({ id, action: 'message.send', chat: 'nobody', text: 'x' });
+      return `POST /actions HTTP/${version}\r\nHost: c\r\nConnection: keep-alive\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    });
+    await answered(scene.socket, requests.join('')).catch(() => '');
+    const found = await Promise.all(
+      ids.map((id) => answered(scene.socket, `GET /actions/${id} HTTP/1.1\r\nHost: c\r\n\r\n`)),
+    );
+    assert.ok(found.filter((answer) => answer.startsWith('HTTP/1.1 200 ')).length <= 1, version);
+  }
+  const expecting = 'GET /self HTTP/1.1\r\nHost: c\r\nExpect: nothing\r\n\r\n';
+  const answers = await answered(scene.socket, expecting.repeat(20)).catch(() => '');
+  assert.ok(answers.split('HTTP/1.1 ').length <= 2, answers);
+});
+
 test('a channel takes no more than a request’s bytes, and no more connections than a run has', async () => {
   const scene = await open();
   const bytes = groupLimits.requestBytesMax + 1;

@@ -45,6 +45,8 @@ export class Channel implements Disposable {
   readonly #options: ChannelOptions;
   readonly #server: Server;
   readonly #open = new Set<Duplex>();
+  /** Connections that have had their request. */
+  readonly #served = new WeakSet<Duplex>();
   /** Those that are being taken. */
   #coming = 0;
   #isOver = false;
@@ -56,6 +58,8 @@ export class Channel implements Disposable {
       { maxHeaderSize: 8_192 },
       (request, response) => void this.#serve(request, response),
     );
+    // Node would answer by itself, without a rate and on the same connection again.
+    this.#server.on('checkExpectation', (request, response) => void this.#serve(request, response));
     this.#server.on('clientError', (_error, socket: Duplex) => socket.destroy());
   }
 
@@ -95,6 +99,10 @@ export class Channel implements Disposable {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { socket } = request;
+    // Those that come in one piece are all answered in one turn of the event loop, in which the daemon does nothing else.
+    if (this.#served.has(socket)) return void socket.destroy();
+    this.#served.add(socket);
     const said = await this.#answer(request).catch(refusal);
     if (response.destroyed) return;
     const { text, contentType } =

@@ -36,11 +36,11 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&apos;',
 };
 
-/** Characters that steer a terminal, or turn what stands around them, become visible ones. */
+/** Characters that steer a terminal, turn what stands around them, or are letters that models read and nobody sees, become visible ones. */
 function escaped(text: string): string {
   return text
     .replaceAll(/[&<>"']/g, (character) => entities[character] ?? character)
-    .replaceAll(/[\p{Cc}\u2028\u2029\u202A-\u202E\u2066-\u2069]/gu, (character) =>
+    .replaceAll(/[\p{Cc}\u2028\u2029\u202A-\u202E\u2066-\u2069\u{E0000}-\u{E007F}]/gu, (character) =>
       character === '\n' || character === '\t' ? character : '\u{FFFD}',
     );
 }

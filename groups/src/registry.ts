@@ -5,6 +5,7 @@ import { groupLimits } from '@squash/contract/group-limits';
 import type { Chat, ChatCreate, Group, GroupCreate } from '@squash/contract/groups';
 import type { Tier, TierBody } from '@squash/contract/tiers';
 import { forbidden } from './network.ts';
+import { checkMounts } from './profiles.ts';
 import type { ChatRow, GroupRow, GroupRows } from './rows.ts';
 import { builtInTiers } from './tiers.ts';
 
@@ -86,6 +87,7 @@ export class Registry {
   createGroup(body: GroupCreate, { nowMs, by }: Making): Group {
     const { name } = body;
     this.checkTier(body);
+    checkMounts(body);
     const groups = this.#rows.groups();
     // Names that differ in their case only would be one to a person, and on some disks.
     const same = groups.find((row) => row.body.name.toLowerCase() === name.toLowerCase());

@@ -108,6 +108,8 @@ export interface GroupRows {
 
   /** By name. */
   groups(): readonly GroupRow[];
+  /** By name, of that one or of all: what agents look at as often as they may. */
+  groupNames(group?: string): readonly Pick<GroupCreate, 'name' | 'tier'>[];
   group(name: string): GroupRow | undefined;
   insertGroup(row: Omit<GroupRow, 'key' | 'volume'>): void;
   setVolume(group: string, volume: string): void;
@@ -116,6 +118,8 @@ export interface GroupRows {
 
   /** By name. */
   chats(): readonly ChatRow[];
+  /** By name, of that group or of all. */
+  chatNames(group?: string): readonly Pick<ChatCreate, 'name' | 'group'>[];
   chat(name: string): ChatRow | undefined;
   insertChat(row: Omit<ChatRow, 'session'>): void;
   setSession(chat: string, session: string | null): void;

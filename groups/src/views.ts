@@ -35,13 +35,13 @@ export class Views {
   }
 
   groups(actor: Actor): object {
-    const groups = this.#rows.groups().filter(({ body }) => this.#sees(actor, body.name === actor.group));
-    return { items: groups.map(({ body: { name, tier } }) => ({ name, tier })) };
+    const sees = this.#sees(actor);
+    return { items: this.#rows.groupNames(sees.only).filter(({ name }) => sees.group(name)) };
   }
 
   chats(actor: Actor): object {
-    const chats = this.#rows.chats().filter(({ body }) => this.#sees(actor, body.group === actor.group));
-    return { items: chats.map(({ body: { name, group } }) => ({ name, group })) };
+    const sees = this.#sees(actor);
+    return { items: this.#rows.chatNames(sees.only).filter(({ group }) => sees.group(group)) };
   }
 
   /** @throws forbidden, group_not_found */
@@ -56,14 +56,14 @@ export class Views {
     this.#check(actor, 'look.messages', isOwn(this.#rows, chat, actor));
     this.#registry.chat(chat);
     const from = Number.isSafeInteger(after) && after >= 0 ? after : 0;
-    return { items: this.#rows.out(chat, from, groupLimits.pageItemsDefault).map(outOf) };
+    return { items: page(this.#rows.out(chat, from, groupLimits.pageItemsDefault).map(outOf)) };
   }
 
   /** Of all chats that it sees, or of one. @throws forbidden, chat_not_found */
   schedules(actor: Actor, chat: string | undefined): object {
     if (chat === undefined) {
-      const all = this.#schedules.list(this.#sees(actor, false) ? {} : { group: actor.group });
-      const seen = all.filter(({ group }) => this.#sees(actor, group === actor.group));
+      const sees = this.#sees(actor);
+      const seen = this.#schedules.list({ group: sees.only }).filter(({ group }) => sees.group(group));
       return { items: seen.slice(0, groupLimits.pageItemsMax) };
     }
     this.#check(actor, 'look.schedules', isOwn(this.#rows, chat, actor));
@@ -71,8 +71,16 @@ export class Views {
     return { items: this.#schedules.list({ chat }) };
   }
 
-  #sees({ group }: Actor, own: boolean): boolean {
-    return judge(this.#registry.tierOf(group), { right: 'read', isOwn: own }).effect === 'allow';
+  /** Its tier is read once, however many there are; `only`: the one group of which anything need be looked for. */
+  #sees(actor: Actor): { readonly group: (name: string) => boolean; readonly only: string | undefined } {
+    const tier = this.#registry.tierOf(actor.group);
+    const [own, others] = [true, false].map(
+      (isOwn) => judge(tier, { right: 'read', isOwn }).effect === 'allow',
+    );
+    return {
+      group: (name) => (name === actor.group ? own : others) === true,
+      only: others === true ? undefined : actor.group,
+    };
   }
 
   /** Nobody is asked for a look: what would be held is refused. */
@@ -83,6 +91,16 @@ export class Views {
     this.#witness.decided({ action: null, asked, group, run, sandbox, state: 'unseen', rule, by: null });
     throw new AppError('forbidden', rule);
   }
+}
+
+/** The first of them, as far as one answer holds them; one is always among them, and `after` goes on behind the last. */
+function page(items: readonly OutMessage[]): readonly OutMessage[] {
+  let bytes = 0;
+  const over = items.findIndex((item) => {
+    bytes += Buffer.byteLength(JSON.stringify(item));
+    return bytes > groupLimits.viewBytesMax;
+  });
+  return over === -1 ? items : items.slice(0, Math.max(1, over));
 }
 
 export function outOf({ number, chat, text, by, run, action, atMs }: OutRow): OutMessage {

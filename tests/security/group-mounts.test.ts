@@ -209,6 +209,30 @@ test('a place in the sandbox is refused when it is the folder’s, the kernel’
   assert.equal(await asked(scene, { tier: 'main', host: shared, path: '/workspace/grouped' }), undefined);
 });
 
+test('a place is refused that the adapter of a profile makes empty', async () => {
+  const body = { name: 'adapted', tier: 'main', command: ['cat'] };
+  const refused = async (profile: string | null, path: string): Promise<string | undefined> => {
+    const mounts = [{ host: join(host, 'shared'), path, mode: 'rw' }];
+    const { json, status } = await scene.daemon.request('POST', '/v1/groups', { ...body, profile, mounts });
+    if (status < 400) await scene.call('DELETE', '/v1/groups/adapted');
+    return status < 400 ? undefined : (json as { readonly code: string }).code;
+  };
+  for (const [profile, path] of [
+    ['nanoclaw-v1', '/workspace/ipc'],
+    ['nanoclaw-v1', '/workspace/ipc/messages'],
+    ['nanoclaw-v1', '/home/node/.claude'],
+    ['nanoclaw-v1', '/home/node/.claude/projects'],
+    ['nanoclaw-v1', '/home'],
+    ['nanoclaw-v2', '/workspace/agent'],
+    ['nanoclaw-v2', '/home/node'],
+  ] as const) {
+    assert.equal(await refused(profile, path), 'invalid_request', `${profile} ${path}`);
+    if (path === '/workspace/ipc') assert.equal(await refused(null, path), undefined);
+  }
+  for (const path of ['/workspace/extra/data', '/home/node/src', '/workspace/project'])
+    assert.equal(await refused('nanoclaw-v1', path), undefined, path);
+});
+
 test('a check names each rule in order, and looks at nothing that is not listed', async () => {
   const { allowed, steps } = await checked(scene, { tier: 'untrusted', host: join(host, 'books') });
   assert.equal(allowed, true);

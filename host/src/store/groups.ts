@@ -112,6 +112,13 @@ export class GroupTable implements GroupRows {
     return this.#all('SELECT * FROM groups ORDER BY name').map(groupOf);
   }
 
+  groupNames(group?: string): ReturnType<GroupRows['groupNames']> {
+    return this.#all(
+      `SELECT name, body ->> 'tier' AS tier FROM groups WHERE ?1 IS NULL OR name = ?1 ORDER BY name`,
+      group ?? null,
+    ).map(({ name, tier }) => ({ name: String(name), tier: String(tier) }));
+  }
+
   group(name: string): GroupRow | undefined {
     return this.#all('SELECT * FROM groups WHERE name = ?', name).map(groupOf)[0];
   }
@@ -136,6 +143,13 @@ export class GroupTable implements GroupRows {
 
   chats(): readonly ChatRow[] {
     return this.#all('SELECT * FROM chats ORDER BY name').map(chatOf);
+  }
+
+  chatNames(group?: string): ReturnType<GroupRows['chatNames']> {
+    return this.#all(
+      'SELECT name, grp FROM chats WHERE ?1 IS NULL OR grp = ?1 ORDER BY name',
+      group ?? null,
+    ).map(({ name, grp }) => ({ name: String(name), group: String(grp) }));
   }
 
   chat(name: string): ChatRow | undefined {
