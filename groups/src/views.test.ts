@@ -41,7 +41,8 @@ test('a look reads the tier once, and no row whole', () => {
     groupNames: { value: (group?: string) => rows.groupNames(group) },
     chatNames: { value: (group?: string) => rows.chatNames(group) },
   }) as typeof rows;
-  const views = new Views(counted, new Registry(counted), schedules);
+  const witness = { decided: () => undefined };
+  const views = new Views({ rows: counted, registry: new Registry(counted), schedules, witness });
   const lengths = (group: string): readonly number[] => {
     const actor = { group, run: 1, depth: 0 };
     return [views.groups(actor), views.chats(actor), views.schedules(actor, undefined)].map(
