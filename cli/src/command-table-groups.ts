@@ -1,11 +1,79 @@
 /** The rows of `command-table.ts` that concern groups of agents, their tiers and chats. */
 import { groupProfiles } from '@squash/contract/group-profiles';
 import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
+import { clearedChat, clearedGroup } from './group-cleared.ts';
 
 const group: PositionalSpec = { name: 'group', kind: 'group' };
 const chat: PositionalSpec = { name: 'chat', kind: 'chat' };
 const ofGroup: FlagSpec = { name: 'group', value: 'GROUP', kind: 'group', summary: 'only of this one' };
 const limit: FlagSpec = { name: 'limit', value: 'N', summary: 'at most so many (default 100)' };
+
+const groupFlags: readonly FlagSpec[] = [
+  {
+    name: 'tier',
+    value: 'TIER',
+    kind: 'tier',
+    summary: 'how far its agents are trusted (default untrusted)',
+  },
+  {
+    name: 'layers',
+    value: 'NAMES',
+    kind: 'module',
+    summary: 'layers of its sandboxes, with commas between',
+  },
+  { name: 'image', value: 'NAME', kind: 'image', summary: 'OCI image below them' },
+  {
+    name: 'profile',
+    value: 'PROFILE',
+    choices: groupProfiles,
+    summary: 'the host that the command was written for; without a command: what its image begins with',
+  },
+  { name: 'env', value: 'NAME=VALUE', repeats: true, summary: 'a variable of its command' },
+  {
+    name: 'reach',
+    value: 'DESTINATION',
+    repeats: true,
+    summary: 'what they may connect to, of what the tier allows',
+  },
+  {
+    name: 'secret',
+    value: 'NAME',
+    kind: 'secret',
+    repeats: true,
+    summary: 'a secret they may use, of what the tier allows',
+  },
+  {
+    name: 'mount',
+    value: 'DIRECTORY:PATH[:rw]',
+    repeats: true,
+    summary: 'directory of the host that its runs have, of those the tier and the operator’s list allow',
+  },
+  { name: 'memory', value: 'MIB', summary: 'memory of one of them' },
+  { name: 'session-mb', value: 'MIB', summary: 'what the session of each chat may take (default 256)' },
+  {
+    name: 'timeout',
+    value: 'SECONDS',
+    summary: 'a run that takes longer is ended; else as the tier says',
+  },
+  {
+    name: 'idle-timeout',
+    value: 'SECONDS',
+    summary: 'a run is ended when nothing comes of it for so long; else as the tier says',
+  },
+];
+const chatFlags: readonly FlagSpec[] = [
+  {
+    name: 'trigger',
+    value: 'TEXT',
+    summary: 'what a message begins with that starts a run; none: any does',
+  },
+  { name: 'sender', value: 'NAME', repeats: true, summary: 'who may start runs; none: everybody' },
+  { name: 'drop', summary: "do not store other senders' messages" },
+];
+/** The opposite of the others: what nobody has said. */
+function clear(choices: readonly string[]): FlagSpec {
+  return { name: 'clear', value: 'WORD', choices, repeats: true, summary: 'this as if nobody had said it' };
+}
 
 export const groupCommands: readonly CommandSpec[] = [
   {
@@ -13,63 +81,22 @@ export const groupCommands: readonly CommandSpec[] = [
     group: 'group',
     summary: 'make a group: a folder, and a command that is run for its messages',
     positionals: [{ name: 'name', kind: 'text' }],
-    flags: [
-      {
-        name: 'tier',
-        value: 'TIER',
-        kind: 'tier',
-        summary: 'how far its agents are trusted (default untrusted)',
-      },
-      {
-        name: 'layers',
-        value: 'NAMES',
-        kind: 'module',
-        summary: 'layers of its sandboxes, with commas between',
-      },
-      { name: 'image', value: 'NAME', kind: 'image', summary: 'OCI image below them' },
-      {
-        name: 'profile',
-        value: 'PROFILE',
-        choices: groupProfiles,
-        summary: 'the host that the command was written for; without a command: what its image begins with',
-      },
-      { name: 'env', value: 'NAME=VALUE', repeats: true, summary: 'a variable of its command' },
-      {
-        name: 'reach',
-        value: 'DESTINATION',
-        repeats: true,
-        summary: 'what they may connect to, of what the tier allows',
-      },
-      {
-        name: 'secret',
-        value: 'NAME',
-        kind: 'secret',
-        repeats: true,
-        summary: 'a secret they may use, of what the tier allows',
-      },
-      {
-        name: 'mount',
-        value: 'DIRECTORY:PATH[:rw]',
-        repeats: true,
-        summary: 'directory of the host that its runs have, of those the tier and the operator’s list allow',
-      },
-      { name: 'memory', value: 'MIB', summary: 'memory of one of them' },
-      { name: 'session-mb', value: 'MIB', summary: 'what the session of each chat may take (default 256)' },
-      {
-        name: 'timeout',
-        value: 'SECONDS',
-        summary: 'a run that takes longer is ended; else as the tier says',
-      },
-      {
-        name: 'idle-timeout',
-        value: 'SECONDS',
-        summary: 'a run is ended when nothing comes of it for so long; else as the tier says',
-      },
-    ],
+    flags: groupFlags,
     rest: { after: 1, name: 'command', optional: true },
     notes:
       'squash group create family --tier trusted -- /opt/agent. It runs as uid 1000 in /workspace/group, its home is the chat’s /workspace/session; the messages are its standard input, its output the answer.',
     load: () => import('./commands/group-create.ts'),
+  },
+  {
+    name: 'group set',
+    group: 'group',
+    summary: 'change a group, for runs that begin later',
+    positionals: [group],
+    flags: [...groupFlags, clear(Object.keys(clearedGroup))],
+    rest: { after: 1, name: 'command', optional: true },
+    notes:
+      'What is named becomes as it says, a list as a whole. Folder, sessions and chats stay; --session-mb is for sessions that are made later.',
+    load: () => import('./commands/group-set.ts'),
   },
   {
     name: 'group ls',
@@ -128,16 +155,16 @@ export const groupCommands: readonly CommandSpec[] = [
     group: 'group',
     summary: 'make a chat of a group',
     positionals: [{ name: 'name', kind: 'text' }, group],
-    flags: [
-      {
-        name: 'trigger',
-        value: 'TEXT',
-        summary: 'what a message begins with that starts a run; none: any does',
-      },
-      { name: 'sender', value: 'NAME', repeats: true, summary: 'who may start runs; none: everybody' },
-      { name: 'drop', summary: "do not store other senders' messages" },
-    ],
+    flags: chatFlags,
     load: () => import('./commands/chat-create.ts'),
+  },
+  {
+    name: 'chat set',
+    group: 'group',
+    summary: 'change what starts runs in a chat, for messages that come later',
+    positionals: [chat],
+    flags: [...chatFlags, clear(Object.keys(clearedChat))],
+    load: () => import('./commands/chat-set.ts'),
   },
   {
     name: 'chat ls',

@@ -43,8 +43,8 @@ function looksOurs(sender: string): boolean {
 
 const outputSchema = z.int().min(groupLimits.outputBytes.least).max(groupLimits.outputBytes.most);
 
-const groupShape = {
-  name: groupNameSchema,
+/** What of a group may be changed, each without what it is where nobody says so. */
+const groupFields = {
   tier: tierNameSchema,
   command: z
     .array(argumentSchema)
@@ -57,14 +57,12 @@ const groupShape = {
   profile: z
     .enum(groupProfiles)
     .nullable()
-    .default(null)
     .describe(
       'the host that `command` was written for, whose paths and protocol it gets; null: it is written for Squash',
     ),
   layers: z
     .array(moduleNameSchema)
     .max(limits.layersMax)
-    .default([])
     .describe('of its sandboxes; none: those of the image, or the first base layer'),
   image: z
     .string()
@@ -72,7 +70,6 @@ const groupShape = {
       error: 'image: no name of an OCI image',
     })
     .nullable()
-    .default(null)
     .describe('an OCI image that was pulled, below the layers'),
   env: z
     .record(
@@ -81,47 +78,53 @@ const groupShape = {
       }),
       z.string().max(4_096),
     )
-    .refine((env) => Object.keys(env).length <= 64, { error: 'env: 64 variables at most' })
-    .default({}),
-  reach: destinationsSchema
-    .default([])
-    .describe('what its sandboxes may connect to, of what the tier allows'),
+    .refine((env) => Object.keys(env).length <= 64, { error: 'env: 64 variables at most' }),
+  reach: destinationsSchema.describe('what its sandboxes may connect to, of what the tier allows'),
   secrets: z
     .array(secretNameSchema)
     .max(secretLimits.secretsMax)
-    .default([])
     .describe('which secrets they may use, of what the tier allows'),
-  mounts: groupMountsSchema
-    .default([])
-    .describe(
-      'directories of the host that its runs have, as far as the tier and host-directories.json allow it',
-    ),
+  mounts: groupMountsSchema.describe(
+    'directories of the host that its runs have, as far as the tier and host-directories.json allow it',
+  ),
   memory_mb: z
     .int()
     .min(limits.memoryMbMin)
     .max(limits.memoryMbMax)
     .optional()
     .describe('none: the daemon’s default'),
-  timeout_s: timeoutSchema
-    .nullable()
-    .default(null)
-    .describe('a run that takes longer is ended; null: as the tier says'),
+  timeout_s: timeoutSchema.nullable().describe('a run that takes longer is ended; null: as the tier says'),
   idle_timeout_s: idleTimeoutSchema
     .nullable()
-    .default(null)
     .describe('a run is ended when neither output nor an action came for so long; null: as the tier says'),
-  output_bytes_max: outputSchema
-    .default(groupLimits.outputBytes.default)
-    .describe('what of a run’s output is told'),
+  output_bytes_max: outputSchema.describe('what of a run’s output is told'),
   session_mb: z
     .int()
     .min(groupLimits.sessionMb.least)
     .max(groupLimits.sessionMb.most)
-    .default(groupLimits.sessionMb.default)
     .describe('what the session of each of its chats may take, where this host can hold it to that'),
+};
+const groupShape = {
+  name: groupNameSchema,
+  ...groupFields,
+  profile: groupFields.profile.default(null),
+  layers: groupFields.layers.default([]),
+  image: groupFields.image.default(null),
+  env: groupFields.env.default({}),
+  reach: groupFields.reach.default([]),
+  secrets: groupFields.secrets.default([]),
+  mounts: groupFields.mounts.default([]),
+  timeout_s: groupFields.timeout_s.default(null),
+  idle_timeout_s: groupFields.idle_timeout_s.default(null),
+  output_bytes_max: groupFields.output_bytes_max.default(groupLimits.outputBytes.default),
+  session_mb: groupFields.session_mb.default(groupLimits.sessionMb.default),
 };
 export const groupCreateSchema = z.strictObject(groupShape);
 export type GroupCreate = z.output<typeof groupCreateSchema>;
+export const groupChangeSchema = z
+  .strictObject({ ...groupFields, memory_mb: groupFields.memory_mb.nullable() })
+  .partial();
+export type GroupChange = z.infer<typeof groupChangeSchema>;
 
 export const groupSchema = z.strictObject({
   ...groupShape,
@@ -135,27 +138,31 @@ export const groupSchema = z.strictObject({
 });
 export type Group = z.infer<typeof groupSchema>;
 
-const chatShape = {
-  name: chatNameSchema,
-  group: groupNameSchema,
+const chatFields = {
   trigger: boundedText('trigger', 64)
     .refine((text) => text.trim() === text && text !== '', {
       error: 'must not be empty, nor begin or end with a space',
     })
     .nullable()
-    .default(null)
     .describe('what a message begins with that starts a run; null: any does'),
   senders: z
     .union([z.literal('*'), z.array(senderSchema).max(256)])
-    .default('*')
     .describe('who may start runs; `*`: everybody'),
   others: z
     .enum(['context', 'drop'])
-    .default('context')
     .describe('what becomes of other senders’ messages: the next run reads them, or they are not stored'),
+};
+const chatShape = {
+  name: chatNameSchema,
+  group: groupNameSchema,
+  trigger: chatFields.trigger.default(null),
+  senders: chatFields.senders.default('*'),
+  others: chatFields.others.default('context'),
 };
 export const chatCreateSchema = z.strictObject(chatShape);
 export type ChatCreate = z.output<typeof chatCreateSchema>;
+export const chatChangeSchema = z.strictObject(chatFields).partial();
+export type ChatChange = z.infer<typeof chatChangeSchema>;
 export const chatSchema = z.strictObject({
   ...chatShape,
   session: z

@@ -8,8 +8,10 @@ import type { Action } from '@squash/contract/actions';
 import type { AuditCaller } from '@squash/contract/audit';
 import type {
   Chat,
+  ChatChange,
   ChatCreate,
   Group,
+  GroupChange,
   GroupCreate,
   MessageBody,
   MessageTaken,
@@ -49,12 +51,14 @@ export interface Groups {
   groups(): readonly Group[];
   group(name: string): Group;
   createGroup(body: GroupCreate): Group;
+  updateGroup(name: string, change: GroupChange): Group;
   removeGroup(name: string, by: AuditCaller): Promise<void>;
   runs(group: string, limit: number): readonly Run[];
   actions(filter: ActionFilter, limit: number): readonly Action[];
   decide(number: number, deciding: Deciding): Action;
   chats(): readonly Chat[];
   createChat(body: ChatCreate): Chat;
+  updateChat(name: string, change: ChatChange): Chat;
   removeChat(name: string): Promise<void>;
   resetChat(name: string): Promise<void>;
   message(chat: string, body: MessageBody): MessageTaken;
@@ -136,6 +140,13 @@ export class LocalGroups implements Groups, AsyncDisposable {
     );
   }
 
+  updateGroup(name: string, change: GroupChange): Group {
+    for (const mount of change.mounts ?? []) this.#options.sandboxes.checkDirectory(mount);
+    const group = this.#rows.transaction(() => this.#registry.updateGroup(name, change));
+    this.#changed();
+    return group;
+  }
+
   async removeGroup(name: string, by: AuditCaller): Promise<void> {
     await this.#cleared(({ group }) => group === name);
     await this.#withVolumes(() => {
@@ -171,6 +182,10 @@ export class LocalGroups implements Groups, AsyncDisposable {
 
   createChat(body: ChatCreate): Chat {
     return this.#rows.transaction(() => this.#registry.createChat(body, { nowMs: this.#options.nowMs() }));
+  }
+
+  updateChat(name: string, change: ChatChange): Chat {
+    return this.#rows.transaction(() => this.#registry.updateChat(name, change));
   }
 
   async removeChat(name: string): Promise<void> {

@@ -2,7 +2,7 @@
 import { rfc3339 } from '@squash/base/clock';
 import { AppError } from '@squash/contract/errors';
 import { groupLimits } from '@squash/contract/group-limits';
-import type { Chat, ChatCreate, Group, GroupCreate } from '@squash/contract/groups';
+import type { Chat, ChatChange, ChatCreate, Group, GroupChange, GroupCreate } from '@squash/contract/groups';
 import type { Tier, TierBody } from '@squash/contract/tiers';
 import { forbidden } from './network.ts';
 import { checkMounts } from './profiles.ts';
@@ -79,9 +79,10 @@ export class Registry {
   }
 
   /** @throws tier_not_found, tier_forbids */
-  checkTier(body: GroupCreate): void {
+  checkTier(body: GroupCreate, what: 'make' | 'change' = 'make'): void {
     const rule = forbidden(this.tier(body.tier), body);
-    if (rule !== undefined) throw new AppError('tier_forbids', `Cannot make group "${body.name}": ${rule}`);
+    if (rule !== undefined)
+      throw new AppError('tier_forbids', `Cannot ${what} group "${body.name}": ${rule}`);
   }
 
   createGroup(body: GroupCreate, { nowMs, by }: Making): Group {
@@ -95,6 +96,21 @@ export class Registry {
       throw new AppError('group_exists', `Cannot make group "${name}": there is "${same.body.name}"`);
     if (groups.length >= groupLimits.groupsMax) throw full('groups', groups.length);
     this.#rows.insertGroup({ body, createdMs: nowMs, createdBy: by });
+    return this.describe(name);
+  }
+
+  /** @throws group_not_found, tier_not_found, tier_forbids, invalid_request */
+  updateGroup(name: string, { memory_mb, ...change }: GroupChange): Group {
+    const { memory_mb: known, ...before } = this.group(name).body;
+    const memory = memory_mb === undefined ? known : (memory_mb ?? undefined);
+    const body = {
+      ...before,
+      ...(change as Partial<GroupCreate>),
+      ...(memory !== undefined && { memory_mb: memory }),
+    };
+    this.checkTier(body, 'change');
+    checkMounts(body);
+    this.#rows.putGroup(body);
     return this.describe(name);
   }
 
@@ -117,6 +133,12 @@ export class Registry {
     if (length >= groupLimits.chatsMax) throw full('chats', length);
     this.#rows.insertChat({ body, createdMs: nowMs });
     return this.#chatInfo(this.chat(body.name));
+  }
+
+  /** @throws chat_not_found */
+  updateChat(name: string, change: ChatChange): Chat {
+    this.#rows.putChat({ ...this.chat(name).body, ...(change as Partial<ChatCreate>) });
+    return this.#chatInfo(this.chat(name));
   }
 
   /** What a chat has that no run uses now. @throws chat_not_found, group_in_use */

@@ -111,6 +111,7 @@ export interface GroupRows {
   /** By name, of that one or of all: what agents look at as often as they may. */
   groupNames(group?: string): readonly Pick<GroupCreate, 'name' | 'tier'>[];
   group(name: string): GroupRow | undefined;
+  putGroup(body: GroupCreate): void;
   insertGroup(row: Omit<GroupRow, 'key' | 'volume'>): void;
   setVolume(group: string, volume: string): void;
   /** With all that is its. */
@@ -121,6 +122,7 @@ export interface GroupRows {
   /** By name, of that group or of all. */
   chatNames(group?: string): readonly Pick<ChatCreate, 'name' | 'group'>[];
   chat(name: string): ChatRow | undefined;
+  putChat(body: ChatCreate): void;
   insertChat(row: Omit<ChatRow, 'session'>): void;
   setSession(chat: string, session: string | null): void;
   /** With all that was said in it. */

@@ -972,6 +972,34 @@ class GroupCreateOptions(_GroupCreateOptions, total=False):
     """what the session of each of its chats may take, where this host can hold it to that"""
 
 
+class GroupUpdateOptions(TypedDict, total=False):
+    tier: str
+    command: Sequence[str]
+    """run for each run, by uid 1000 in `/workspace/group`, its home `/workspace/session`; the messages are its standard input"""
+    profile: Literal["nanoclaw-v1", "nanoclaw-v2"] | None
+    """the host that `command` was written for, whose paths and protocol it gets; null: it is written for Squash"""
+    layers: Sequence[str]
+    """of its sandboxes; none: those of the image, or the first base layer"""
+    image: str | None
+    """an OCI image that was pulled, below the layers"""
+    env: Mapping[str, str]
+    reach: Sequence[str]
+    """what its sandboxes may connect to, of what the tier allows"""
+    secrets: Sequence[str]
+    """which secrets they may use, of what the tier allows"""
+    mounts: Sequence[GroupCreateMounts]
+    """directories of the host that its runs have, as far as the tier and host-directories.json allow it"""
+    memory_mb: int | None
+    timeout_s: int | None
+    """a run that takes longer is ended; null: as the tier says"""
+    idle_timeout_s: int | None
+    """a run is ended when neither output nor an action came for so long; null: as the tier says"""
+    output_bytes_max: int
+    """what of a run’s output is told"""
+    session_mb: int
+    """what the session of each of its chats may take, where this host can hold it to that"""
+
+
 class GroupRunsOptions(TypedDict, total=False):
     limit: int
     """at most so many, default 100"""
@@ -995,6 +1023,15 @@ class _ChatCreateOptions(TypedDict):
 
 
 class ChatCreateOptions(_ChatCreateOptions, total=False):
+    trigger: str | None
+    """what a message begins with that starts a run; null: any does"""
+    senders: Literal["*"] | Sequence[str]
+    """who may start runs; `*`: everybody"""
+    others: Literal["context", "drop"]
+    """what becomes of other senders’ messages: the next run reads them, or they are not stored"""
+
+
+class ChatUpdateOptions(TypedDict, total=False):
     trigger: str | None
     """what a message begins with that starts a run; null: any does"""
     senders: Literal["*"] | Sequence[str]

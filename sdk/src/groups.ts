@@ -2,6 +2,7 @@
 import { type Connection, type Signal } from './connection.ts';
 import type {
   Chat,
+  ChatChange,
   ChatCreate,
   ChatMessage,
   ChatMessageTaken,
@@ -9,6 +10,7 @@ import type {
   Group,
   GroupAction,
   GroupActionDecision,
+  GroupChange,
   GroupCreate,
   GroupRun,
   Operations,
@@ -60,6 +62,11 @@ class Chats {
     return (await this.#connection.call('chat.list', options)).items;
   }
 
+  /** `chat.update`: what is named, for messages that come later. @throws NotFound */
+  async update(chat: string, { signal, ...body }: ChatChange & Signal): Promise<Chat> {
+    return await this.#connection.call('chat.update', { path: { chat }, body, signal });
+  }
+
   /** `chat.remove`: with all that was said in it, and its session. @throws Conflict while a run of it is on its way */
   async remove(chat: string, options: Signal = {}): Promise<void> {
     await this.#connection.call('chat.remove', { path: { chat }, ...options });
@@ -107,6 +114,11 @@ export class Groups {
   /** `group.get` @throws NotFound */
   async get(group: string, options: Signal = {}): Promise<Group> {
     return await this.#connection.call('group.get', { path: { group }, ...options });
+  }
+
+  /** `group.update`: what is named, a list as a whole, for runs that begin later. @throws NotFound, Forbidden where the tier does not allow it */
+  async update(group: string, { signal, ...body }: GroupChange & Signal): Promise<Group> {
+    return await this.#connection.call('group.update', { path: { group }, body, signal });
   }
 
   /** `group.remove`: with its chats and its folder. @throws Conflict while a run is on its way */

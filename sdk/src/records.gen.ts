@@ -162,6 +162,15 @@ export interface Chat {
   readonly waiting: number;
 }
 
+export interface ChatChange {
+  /** what a message begins with that starts a run; null: any does */
+  readonly trigger?: string | null;
+  /** who may start runs; `*`: everybody */
+  readonly senders?: "*" | readonly string[];
+  /** what becomes of other senders’ messages: the next run reads them, or they are not stored */
+  readonly others?: "context" | "drop";
+}
+
 export interface ChatCreate {
   readonly name: string;
   readonly group: string;
@@ -568,6 +577,41 @@ export interface GroupActionDecision {
   readonly decision: "allow" | "deny";
   /** the agent is told */
   readonly reason?: string;
+}
+
+export interface GroupChange {
+  readonly tier?: string;
+  /** run for each run, by uid 1000 in `/workspace/group`, its home `/workspace/session`; the messages are its standard input */
+  readonly command?: readonly string[];
+  /** the host that `command` was written for, whose paths and protocol it gets; null: it is written for Squash */
+  readonly profile?: "nanoclaw-v1" | "nanoclaw-v2" | null;
+  /** of its sandboxes; none: those of the image, or the first base layer */
+  readonly layers?: readonly string[];
+  /** an OCI image that was pulled, below the layers */
+  readonly image?: string | null;
+  readonly env?: Readonly<Record<string, string>>;
+  /** what its sandboxes may connect to, of what the tier allows */
+  readonly reach?: readonly string[];
+  /** which secrets they may use, of what the tier allows */
+  readonly secrets?: readonly string[];
+  /** directories of the host that its runs have, as far as the tier and host-directories.json allow it */
+  readonly mounts?: readonly ({
+    /** a directory of the host that the operator’s host-directories.json allows */
+    readonly host: string;
+    /** where it is seen */
+    readonly path: string;
+    /** Default: "ro" */
+    readonly mode?: "ro" | "rw";
+  })[];
+  readonly memory_mb?: number | null;
+  /** a run that takes longer is ended; null: as the tier says */
+  readonly timeout_s?: number | null;
+  /** a run is ended when neither output nor an action came for so long; null: as the tier says */
+  readonly idle_timeout_s?: number | null;
+  /** what of a run’s output is told */
+  readonly output_bytes_max?: number;
+  /** what the session of each of its chats may take, where this host can hold it to that */
+  readonly session_mb?: number;
 }
 
 export interface GroupCreate {
@@ -3742,6 +3786,15 @@ export interface Operations {
     readonly answer: Group;
     readonly event: never;
   };
+  'group.update': {
+    readonly path: {
+      readonly group: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: GroupChange;
+    readonly answer: Group;
+    readonly event: never;
+  };
   'group.remove': {
     readonly path: {
       readonly group: string;
@@ -3806,6 +3859,15 @@ export interface Operations {
       readonly items: readonly Chat[];
       readonly next: null;
     };
+    readonly event: never;
+  };
+  'chat.update': {
+    readonly path: {
+      readonly chat: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: ChatChange;
+    readonly answer: Chat;
     readonly event: never;
   };
   'chat.remove': {

@@ -1,8 +1,10 @@
 /** The names of the shapes that clients meet often. A generated client has a type of this name for each. */
 import { actionDecisionSchema, actionSchema } from '@squash/contract/actions';
 import {
+  chatChangeSchema,
   chatCreateSchema,
   chatSchema,
+  groupChangeSchema,
   groupCreateSchema,
   groupSchema,
   messageBodySchema,
@@ -342,6 +344,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     schema: groupCreateSchema,
     example: { name: 'friends', tier: 'untrusted', command: ['/bin/sh', '-c', 'cat'] },
   },
+  GroupChange: { schema: groupChangeSchema, example: { reach: ['api.example.com:443'] } },
   Group: { schema: groupSchema },
   GroupRun: { schema: runSchema },
   GroupAction: { schema: actionSchema },
@@ -350,6 +353,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     schema: chatCreateSchema,
     example: { name: 'friends-chat', group: 'family', trigger: '@agent' },
   },
+  ChatChange: { schema: chatChangeSchema, example: { senders: ['alice', 'bob'] } },
   Chat: { schema: chatSchema },
   ChatMessage: {
     schema: messageBodySchema,

@@ -2,17 +2,12 @@
 import type { Chat } from '@squash/contract/groups';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
+import { chatBody } from '../group-body.ts';
 import { chatsPath } from '../group-paths.ts';
 import { printJson, printLine } from '../output/print.ts';
 
 export async function run({ client, positionals: [name, group], flags, json }: Call): Promise<number> {
-  const made = await client.post<Chat>(chatsPath(), {
-    name,
-    group,
-    ...(flags.isSet('trigger') && { trigger: flags.text('trigger') }),
-    ...(flags.isSet('sender') && { senders: flags.list('sender') }),
-    ...(flags.isSet('drop') && { others: 'drop' }),
-  });
+  const made = await client.post<Chat>(chatsPath(), { name, group, ...chatBody(flags) });
   if (json) printJson(made);
   else printLine(made.name);
   return exitCodes.ok;

@@ -5,9 +5,11 @@ import { z } from 'zod';
 import { actionDecisionSchema, actionSchema, actionStates } from '../actions.ts';
 import { groupLimits } from '../group-limits.ts';
 import {
+  chatChangeSchema,
   chatCreateSchema,
   chatNameSchema,
   chatSchema,
+  groupChangeSchema,
   groupCreateSchema,
   groupNameSchema,
   groupSchema,
@@ -107,6 +109,21 @@ const groupGet = defineOperation({
   permission: 'admin',
 });
 
+const groupUpdate = defineOperation({
+  id: 'group.update',
+  method: 'PATCH',
+  path: '/v1/groups/{group}',
+  dialect: 'native',
+  summary: 'Change a group: what is named becomes as it says, a list as a whole',
+  description:
+    'It holds at once for what its agents ask for, and for the sandboxes of runs that begin later; `session_mb` for sessions that are made later. Folder, sessions and chats stay.',
+  params: groupParams,
+  body: groupChangeSchema,
+  answers: [{ status: 200, description: 'The group', schema: groupSchema }],
+  errors: ['group_not_found', 'tier_not_found', 'tier_forbids', 'host_directory_refused', 'disk_full'],
+  permission: 'admin',
+});
+
 const groupRemove = defineOperation({
   id: 'group.remove',
   method: 'DELETE',
@@ -191,6 +208,19 @@ const chatList = defineOperation({
   permission: 'admin',
 });
 
+const chatUpdate = defineOperation({
+  id: 'chat.update',
+  method: 'PATCH',
+  path: '/v1/chats/{chat}',
+  dialect: 'native',
+  summary: 'Change what starts runs in a chat, for messages that come later',
+  params: chatParams,
+  body: chatChangeSchema,
+  answers: [{ status: 200, description: 'The chat', schema: chatSchema }],
+  errors: ['chat_not_found', 'disk_full'],
+  permission: 'admin',
+});
+
 const chatRemove = defineOperation({
   id: 'chat.remove',
   method: 'DELETE',
@@ -255,12 +285,14 @@ export const groupOperations = {
   'group.create': groupCreate,
   'group.list': groupList,
   'group.get': groupGet,
+  'group.update': groupUpdate,
   'group.remove': groupRemove,
   'group.runs': groupRuns,
   'group.actions': groupActions,
   'group.decide': groupDecide,
   'chat.create': chatCreate,
   'chat.list': chatList,
+  'chat.update': chatUpdate,
   'chat.remove': chatRemove,
   'chat.reset': chatReset,
   'chat.message': chatMessage,

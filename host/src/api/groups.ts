@@ -21,6 +21,7 @@ export function groupHandlers(groups: Groups): HandlersOf<typeof groupOperations
     'group.create': ({ body }) => json(groups.createGroup(body)),
     'group.list': () => all(groups.groups()),
     'group.get': ({ params }) => json(groups.group(params.group)),
+    'group.update': ({ params, body }) => json(groups.updateGroup(params.group, body)),
     'group.remove': async ({ params, caller }) => {
       await groups.removeGroup(params.group, auditCaller(caller));
       return empty;
@@ -32,6 +33,7 @@ export function groupHandlers(groups: Groups): HandlersOf<typeof groupOperations
       json(groups.decide(params.number, { ...body, by: auditCaller(caller) })),
     'chat.create': ({ body }) => json(groups.createChat(body)),
     'chat.list': () => all(groups.chats()),
+    'chat.update': ({ params, body }) => json(groups.updateChat(params.chat, body)),
     'chat.remove': async ({ params }) => {
       await groups.removeChat(params.chat);
       return empty;

@@ -133,6 +133,10 @@ export class GroupTable implements GroupRows {
     );
   }
 
+  putGroup(body: GroupRow['body']): void {
+    this.#run('UPDATE groups SET body = ? WHERE name = ?', JSON.stringify(body), body.name);
+  }
+
   setVolume(group: string, volume: string): void {
     this.#run('UPDATE groups SET volume = ? WHERE name = ?', volume, group);
   }
@@ -165,6 +169,10 @@ export class GroupTable implements GroupRows {
       JSON.stringify(body),
       createdMs,
     );
+  }
+
+  putChat(body: ChatRow['body']): void {
+    this.#run('UPDATE chats SET body = ? WHERE name = ?', JSON.stringify(body), body.name);
   }
 
   setSession(chat: string, session: string | null): void {

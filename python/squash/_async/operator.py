@@ -362,6 +362,10 @@ class AsyncChats(_AsyncNoun):
         """chat.list"""
         return self._client.records(types.Chat, "chat.list", {}, {})
 
+    async def update(self, chat: str, **fields: Unpack[opt.ChatUpdateOptions]) -> types.Chat:
+        """chat.update: what is named, for messages that come later. Raises NotFound."""
+        return await self._client.record(types.Chat, "chat.update", {"chat": chat}, fields)
+
     async def remove(self, chat: str) -> None:
         """chat.remove: with all that was said in it, and its session. Raises Conflict while a run of it is on its way."""
         await self._client.ask("chat.remove", {"chat": chat}, {})
@@ -445,6 +449,10 @@ class AsyncGroups(_AsyncNoun):
     async def get(self, group: str) -> types.Group:
         """group.get. Raises NotFound."""
         return await self._client.record(types.Group, "group.get", {"group": group}, {})
+
+    async def update(self, group: str, **fields: Unpack[opt.GroupUpdateOptions]) -> types.Group:
+        """group.update: what is named, a list as a whole. Raises NotFound, Forbidden where the tier does not allow it."""
+        return await self._client.record(types.Group, "group.update", {"group": group}, fields)
 
     async def remove(self, group: str) -> None:
         """group.remove: with its chats and its folder. Raises Conflict while a run is on its way."""

@@ -363,6 +363,10 @@ class Chats(_AsyncNoun):
         """chat.list"""
         return self._client.records(types.Chat, "chat.list", {}, {})
 
+    def update(self, chat: str, **fields: Unpack[opt.ChatUpdateOptions]) -> types.Chat:
+        """chat.update: what is named, for messages that come later. Raises NotFound."""
+        return self._client.record(types.Chat, "chat.update", {"chat": chat}, fields)
+
     def remove(self, chat: str) -> None:
         """chat.remove: with all that was said in it, and its session. Raises Conflict while a run of it is on its way."""
         self._client.ask("chat.remove", {"chat": chat}, {})
@@ -446,6 +450,10 @@ class Groups(_AsyncNoun):
     def get(self, group: str) -> types.Group:
         """group.get. Raises NotFound."""
         return self._client.record(types.Group, "group.get", {"group": group}, {})
+
+    def update(self, group: str, **fields: Unpack[opt.GroupUpdateOptions]) -> types.Group:
+        """group.update: what is named, a list as a whole. Raises NotFound, Forbidden where the tier does not allow it."""
+        return self._client.record(types.Group, "group.update", {"group": group}, fields)
 
     def remove(self, group: str) -> None:
         """group.remove: with its chats and its folder. Raises Conflict while a run is on its way."""
