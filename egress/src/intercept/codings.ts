@@ -31,13 +31,17 @@ const zstdWindowLogMax = 23;
  */
 const largeDecodersMax = 24;
 
-const decoders: Readonly<Record<string, () => Transform>> = {
+/** It takes nothing that follows behind the end of its encoding, and says so by this number alone. */
+type Decoder = Transform & { readonly bytesWritten: number };
+
+const decoders: Readonly<Record<string, () => Decoder>> = {
   gzip: createGunzip,
   'x-gzip': createGunzip,
   deflate: () => new EitherInflate(),
   br: createBrotliDecompress,
   zstd: () => createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: zstdWindowLogMax } }),
 };
+const moreFollows = 'more follows behind the end of the body’s encoding';
 const largeCodings: ReadonlySet<string> = new Set(['br', 'zstd']);
 const largeDecoders = new FairShare(largeDecodersMax);
 
@@ -45,7 +49,7 @@ const largeDecoders = new FairShare(largeDecodersMax);
  * Makes what undoes a `Content-Encoding`; undefined where nothing is to be undone. What is made has to be destroyed.
  * @throws Unreadable for codings nobody here knows, and more than one; what is returned throws it where there are too many
  */
-export function decoderFor(contentEncoding: string, sandbox: string): (() => Transform) | undefined {
+export function decoderFor(contentEncoding: string, sandbox: string): (() => Decoder) | undefined {
   // aws-chunked only frames; what it holds is readable as it is.
   const codings = tokens(contentEncoding).filter(
     (coding) => coding !== 'identity' && coding !== 'aws-chunked',
@@ -61,7 +65,7 @@ export function decoderFor(contentEncoding: string, sandbox: string): (() => Tra
   return largeCodings.has(coding) ? () => counted(make, sandbox) : make;
 }
 
-function counted(make: () => Transform, sandbox: string): Transform {
+function counted(make: () => Decoder, sandbox: string): Decoder {
   if (!largeDecoders.take(sandbox))
     throw new Unreadable('too many bodies in br or zstd are under way at once');
   const decoder = make();
@@ -82,16 +86,22 @@ export function readableEncodings(acceptEncoding: string): string {
 export async function pumpDecoded(
   source: Readable,
   sink: Writable,
-  { decoder, filter, onBytes }: PumpOptions & { readonly decoder: Transform },
+  { decoder, filter, onBytes }: PumpOptions & { readonly decoder: Decoder },
 ): Promise<void> {
   const unreadable = Promise.withResolvers<never>();
   decoder.on('error', () => unreadable.reject(new Unreadable('the body is not in the encoding it claims')));
+  let bytes = 0;
+  const count: OnBytes = async (length) => {
+    bytes += length;
+    await onBytes?.(length);
+  };
   const into = async (): Promise<void> => {
-    await pump(source, decoder, onBytes === undefined ? {} : { onBytes });
+    await pump(source, decoder, { onBytes: count });
     decoder.end();
   };
   try {
     await Promise.race([Promise.all([into(), pump(decoder, sink, { filter })]), unreadable.promise]);
+    if (decoder.bytesWritten < bytes) throw new Unreadable(moreFollows);
   } catch (error) {
     // The decoder fails at both of its sides; what is wrong is the body.
     if (error instanceof BrokenOff && decoder.errored !== null) await unreadable.promise;
@@ -109,7 +119,7 @@ export async function pumpWatched(
     decoder,
     filter,
     onBytes,
-  }: { readonly decoder: Transform; readonly filter: ByteFilter; readonly onBytes: OnBytes },
+  }: { readonly decoder: Decoder; readonly filter: ByteFilter; readonly onBytes: OnBytes },
 ): Promise<void> {
   const reader = new DecodedReader(decoder, filter);
   try {
@@ -129,6 +139,10 @@ export async function pumpWatched(
 class EitherInflate extends Transform {
   #inner: ReturnType<typeof createInflate> | undefined;
   #head: Buffer = Buffer.alloc(0);
+
+  get bytesWritten(): number {
+    return this.#inner?.bytesWritten ?? this.#head.length;
+  }
 
   override _transform(piece: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
     if (this.#inner !== undefined) return void this.#inner.write(piece, done);
@@ -153,6 +167,8 @@ class EitherInflate extends Transform {
   override _flush(done: TransformCallback): void {
     if (this.#inner === undefined)
       return done(this.#head.length === 0 ? null : new Failure('ends_early', 'it ends early'));
+    // More followed: it has ended before.
+    if (this.#inner.readableEnded) return done();
     this.#inner.once('end', () => done()).end();
   }
 
@@ -163,13 +179,13 @@ class EitherInflate extends Transform {
 }
 
 class DecodedReader {
-  readonly #decoder: Transform;
+  readonly #decoder: Decoder;
   readonly #filter: ByteFilter;
   #failed: unknown;
   #seenBytes = 0;
   #readBytes = 0;
 
-  constructor(decoder: Transform, filter: ByteFilter) {
+  constructor(decoder: Decoder, filter: ByteFilter) {
     this.#decoder = decoder;
     this.#filter = filter;
     decoder.on('error', () => {
@@ -188,6 +204,7 @@ class DecodedReader {
     await promise;
     this.#decoder.off('close', resolve);
     this.#take();
+    if (this.#decoder.bytesWritten < this.#seenBytes) this.#failed ??= new Unreadable(moreFollows);
     if (this.#failed !== undefined) throw this.#failed;
   }
 

@@ -120,6 +120,8 @@ test('raw deflate of any size and in any pieces is read, and what is none is not
     handler: (incoming, response) => {
       response.writeHead(200, { 'content-type': 'text/plain', 'content-encoding': 'deflate' });
       if (incoming.url === '/none') return void response.end(Buffer.from([0xff, 0xff, 0xff]));
+      if (incoming.url === '/more')
+        return void response.end(Buffer.concat([deflateRawSync('x'), Buffer.from('more')]));
       if (incoming.url === '/empty') return void response.end();
       response.write(whole.subarray(0, 1));
       setTimeout(() => response.end(whole.subarray(1)), 20);
@@ -130,6 +132,7 @@ test('raw deflate of any size and in any pieces is read, and what is none is not
   assert.equal(await textOf(await ask('/')), plain);
   assert.equal(await textOf(await ask('/empty')), '');
   await assert.rejects(textOf(await ask('/none')));
+  await assert.rejects(textOf(await ask('/more')));
 });
 
 test('messages that are compressed one by one are asked for plain, and refused where they have to be looked at', async () => {
