@@ -285,7 +285,8 @@ export class LocalGroups implements Groups, AsyncDisposable {
   #start(run: number, nowMs: number): void {
     const row = this.#rows.run(run);
     if (row === undefined) return;
-    if (row.attempt === 1 && !row.isIsolated) this.#give(row, nowMs);
+    // Once: what comes while it waits for its folder, or for another try, is for the run behind it.
+    if (row.startedMs === null && !row.isIsolated) this.#give(row, nowMs);
     const depth = Math.max(0, ...this.#rows.messagesOf(run).map((message) => message.depth));
     const kept = row.isIsolated ? undefined : this.#warm.take(row.chat);
     const sandbox = kept ?? this.#options.sandboxes.newId();

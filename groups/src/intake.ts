@@ -73,7 +73,9 @@ export class Intake {
   #open(chat: string): RunRow | undefined {
     return this.#rows
       .openRuns()
-      .find((run) => run.chat === chat && run.state === 'queued' && run.attempt === 1 && !run.isIsolated);
+      .find(
+        (run) => run.chat === chat && run.state === 'queued' && run.startedMs === null && !run.isIsolated,
+      );
   }
 
   #queue(

@@ -63,12 +63,14 @@ export class Runner {
       end = await this.#run(this.#row(run), signal);
     } catch (error) {
       if (signal.aborted || (error instanceof AppError && error.code === 'shutting_down')) return;
-      log.warn('group.run', { run, error });
+      const isAway = error instanceof AppError && awayCodes.includes(error.code);
+      // One that waits says so once, however often it looks.
+      if (!isAway || this.#row(run).reason === null) log.warn('group.run', { run, error });
       end = {
         exitCode: null,
         reason: error instanceof AppError ? error.message : 'internal',
         isTimedOut: false,
-        isAway: error instanceof AppError && awayCodes.includes(error.code),
+        isAway,
       };
     }
     if (signal.aborted) return;
@@ -253,6 +255,7 @@ export class Runner {
       rows.putRun({ ...row, ...next, exitCode, reason });
     });
     const { group, state, attempt } = this.#row(run);
+    if (isAway) return;
     log.info('group.run', { group, run, state, attempt, reason, exit_code: exitCode });
   }
 

@@ -160,11 +160,17 @@ withAgents(
       return found?.state === 'queued' && found.reason !== null ? found : undefined;
     });
     assert.match(waits.reason ?? '', /volume "group-\d+" rw: sandbox "[^"]+" has it/);
+    const later = await scene.say('editor', 'and who are you?');
+    assert.notEqual(later.run, run, 'its prompt does not grow while it waits');
     const shell = 'echo edited >/group/note; sleep 4';
     await scene.call('POST', `/v1/sandboxes/${id}/exec`, { shell });
     await scene.call('DELETE', `/v1/sandboxes/${id}`);
     const { state, attempt } = await scene.ended('editor', run);
     assert.deepEqual([state, attempt], ['done', 1]);
-    assert.match(await scene.heard('editor'), /what is in it\?[^]*\nedited\n$/);
+    await scene.ended('editor', later.run);
+    assert.match(
+      await scene.heard('editor'),
+      /what is in it\?[^]*\nedited\n<messages[^]*who are you\?[^]*\nedited\n$/,
+    );
   },
 );
