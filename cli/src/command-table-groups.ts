@@ -49,6 +49,13 @@ const groupFlags: readonly FlagSpec[] = [
     summary: 'directory of the host that its runs have, of those the tier and the operator’s list allow',
   },
   { name: 'memory', value: 'MIB', summary: 'memory of one of them' },
+  { name: 'cpu', value: 'CPUS', summary: 'processors of one of them, such as 0.5' },
+  {
+    name: 'backend',
+    value: 'WHAT',
+    choices: ['chroot', 'vm'],
+    summary: 'what isolates them: chroot (namespaces), or vm (a kernel of their own)',
+  },
   { name: 'session-mb', value: 'MIB', summary: 'what the session of each chat may take (default 256)' },
   {
     name: 'timeout',
@@ -105,6 +112,14 @@ export const groupCommands: readonly CommandSpec[] = [
     positionals: [],
     flags: [],
     load: () => import('./commands/group-ls.ts'),
+  },
+  {
+    name: 'group show',
+    group: 'group',
+    summary: 'print all that is known of a group',
+    positionals: [group],
+    flags: [],
+    load: () => import('./commands/group-show.ts'),
   },
   {
     name: 'group rm',
@@ -206,7 +221,15 @@ export const groupCommands: readonly CommandSpec[] = [
     group: 'group',
     summary: 'print what agents have said in a chat',
     positionals: [chat],
-    flags: [{ name: 'after', value: 'N', summary: 'only what is behind this number' }, limit],
+    flags: [
+      { name: 'after', value: 'N', summary: 'only what is behind this number' },
+      limit,
+      {
+        name: 'follow',
+        short: 'f',
+        summary: 'print what is said from now on, or behind --after, as it is said',
+      },
+    ],
     load: () => import('./commands/chat-read.ts'),
   },
   {

@@ -32,6 +32,8 @@ export function groupBody(flags: Flags): object {
     ...(flags.isSet('secret') && { secrets: flags.list('secret') }),
     ...(flags.isSet('mount') && { mounts: flags.list('mount').map(parseMount) }),
     ...(flags.isSet('memory') && { memory_mb: flags.integer('memory', memory) }),
+    ...(flags.isSet('cpu') && { cpu: flags.number('cpu', { min: limits.cpuMin, max: limits.cpuMax }) }),
+    ...(flags.isSet('backend') && { backend: flags.text('backend') }),
     ...(flags.isSet('session-mb') && { session_mb: flags.integer('session-mb', session) }),
     ...(flags.isSet('idle-timeout') && { idle_timeout_s: flags.integer('idle-timeout', idle) }),
     ...(flags.isSet('timeout') && { timeout_s: flags.integer('timeout', timeout) }),

@@ -10,6 +10,8 @@ export const clearedGroup = {
   secret: { secrets: [] },
   mount: { mounts: [] },
   memory: { memory_mb: null },
+  cpu: { cpu: null },
+  backend: { backend: null },
   timeout: { timeout_s: null },
   'idle-timeout': { idle_timeout_s: null },
 } satisfies Record<string, GroupChange>;

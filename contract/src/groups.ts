@@ -3,6 +3,7 @@
  * what a run says goes out through the chat that started it.
  */
 import { z } from 'zod';
+import { backendSchema } from './backend.ts';
 import { argumentSchema } from './exec.ts';
 import { groupLimits } from './group-limits.ts';
 import { groupMountsSchema } from './group-mounts.ts';
@@ -93,6 +94,15 @@ const groupFields = {
     .max(limits.memoryMbMax)
     .optional()
     .describe('none: the daemon’s default'),
+  cpu: z
+    .number()
+    .min(limits.cpuMin)
+    .max(limits.cpuMax)
+    .nullable()
+    .describe('processors; null: the daemon’s default'),
+  backend: backendSchema
+    .nullable()
+    .describe('what isolates its runs; `vm`: a kernel of their own; null: as SQUASH_BACKEND says'),
   timeout_s: timeoutSchema.nullable().describe('a run that takes longer is ended; null: as the tier says'),
   idle_timeout_s: idleTimeoutSchema
     .nullable()
@@ -114,6 +124,8 @@ const groupShape = {
   reach: groupFields.reach.default([]),
   secrets: groupFields.secrets.default([]),
   mounts: groupFields.mounts.default([]),
+  cpu: groupFields.cpu.default(null),
+  backend: groupFields.backend.default(null),
   timeout_s: groupFields.timeout_s.default(null),
   idle_timeout_s: groupFields.idle_timeout_s.default(null),
   output_bytes_max: groupFields.output_bytes_max.default(groupLimits.outputBytes.default),

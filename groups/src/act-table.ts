@@ -130,7 +130,7 @@ export function perform(
 /** What a group that an agent makes has of its maker's, by name: a field that comes later is not among it. */
 function inherited(maker: GroupCreate) {
   const { command, profile, layers, image, memory_mb, timeout_s, idle_timeout_s } = maker;
-  const { output_bytes_max, session_mb } = maker;
+  const { output_bytes_max, session_mb, cpu, backend } = maker;
   return {
     command,
     profile,
@@ -140,6 +140,8 @@ function inherited(maker: GroupCreate) {
     idle_timeout_s,
     output_bytes_max,
     session_mb,
+    cpu,
+    backend,
     ...(memory_mb !== undefined && { memory_mb }),
   };
 }

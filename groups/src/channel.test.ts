@@ -37,6 +37,8 @@ before(() => {
     reach: [],
     secrets: [],
     mounts: [],
+    cpu: null,
+    backend: null,
   };
   registry.createGroup(
     { ...body, timeout_s: 1, idle_timeout_s: 1, output_bytes_max: 1, session_mb: 16 },

@@ -27,6 +27,7 @@ import { nextTurn } from './queue.ts';
 import { Registry } from './registry.ts';
 import type { ActionFilter, GroupRows, RunRow } from './rows.ts';
 import { Runner } from './runner.ts';
+import { Said } from './said.ts';
 import type { ScheduleRows } from './schedule-rows.ts';
 import { type ScheduleOperations, Scheduler } from './scheduler.ts';
 import { Schedules } from './schedules.ts';
@@ -63,6 +64,10 @@ export interface Groups {
   resetChat(name: string): Promise<void>;
   message(chat: string, body: MessageBody): MessageTaken;
   said(chat: string, after: number, limit: number): readonly OutMessage[];
+  /** The number of what was said last; 0: nothing was. */
+  lastSaid(chat: string): number;
+  /** Each as it is said, behind `after`. It ends with the chat. */
+  follow(chat: string, after: number, signal: AbortSignal): AsyncIterable<OutMessage>;
 }
 
 /** A run that could not be cleared is tried again so late. */
@@ -77,6 +82,7 @@ export class LocalGroups implements Groups, AsyncDisposable {
   readonly #acts: Acts;
   readonly #warm: Warm;
   readonly #runner: Runner;
+  readonly #said: Said;
   readonly #stopping = new AbortController();
   /** By run. */
   readonly #carried = new Map<number, Promise<void>>();
@@ -96,7 +102,9 @@ export class LocalGroups implements Groups, AsyncDisposable {
     const views = new Views({ rows, registry, schedules, witness });
     const remove = (run: number): Promise<void> => this.#carry(run, () => this.#runner.clear(run));
     const warm = (this.#warm = new Warm({ ...options, registry, remove }));
-    this.#runner = new Runner({ ...options, registry, acts, views, warm, changed: () => this.#changed() });
+    const said = (this.#said = new Said(rows));
+    const changed = (): void => this.#changed();
+    this.#runner = new Runner({ ...options, registry, acts, views, warm, said, changed });
   }
 
   /** Goes on with what an earlier daemon began, or this one could not end. */
@@ -217,6 +225,16 @@ export class LocalGroups implements Groups, AsyncDisposable {
     return this.#rows.out(chat, after, limit).map(outOf);
   }
 
+  lastSaid(chat: string): number {
+    this.#registry.chat(chat);
+    return this.#rows.lastOut(chat);
+  }
+
+  follow(chat: string, after: number, signal: AbortSignal): AsyncIterable<OutMessage> {
+    this.#registry.chat(chat);
+    return this.#said.follow(chat, after, signal);
+  }
+
   /** Runs go on in their sandboxes, for the next daemon. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping.abort();
@@ -244,10 +262,12 @@ export class LocalGroups implements Groups, AsyncDisposable {
       change();
       return begun;
     });
+    this.#said.tell();
     await Promise.all(removals.map((finish) => finish()));
   }
 
   #changed(): void {
+    this.#said.tell();
     this.#look();
     this.schedules.wake();
   }

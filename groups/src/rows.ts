@@ -141,6 +141,8 @@ export interface GroupRows {
   insertOut(row: Omit<OutRow, 'number'>): void;
   /** Oldest first. */
   out(chat: string, after: number, limit: number): readonly OutRow[];
+  /** Number of the last of the chat; 0: nothing was said there. */
+  lastOut(chat: string): number;
 
   /** Its number. */
   insertRun(row: Omit<RunRow, 'run'>): number;

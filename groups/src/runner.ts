@@ -20,6 +20,7 @@ import { profiled } from './profiles.ts';
 import { promptOf } from './prompt.ts';
 import type { Registry } from './registry.ts';
 import type { GroupRow, GroupRows, RunRow } from './rows.ts';
+import type { Said } from './said.ts';
 import type { Warm } from './warm.ts';
 
 export interface RunnerOptions extends Pick<ChannelOptions, 'acts' | 'views'> {
@@ -27,6 +28,7 @@ export interface RunnerOptions extends Pick<ChannelOptions, 'acts' | 'views'> {
   readonly registry: Registry;
   readonly sandboxes: RunSandboxes;
   readonly warm: Warm;
+  readonly said: Said;
   readonly nowMs: () => number;
   readonly log: Log;
   /** Something was stored: a run may begin. */
@@ -218,7 +220,7 @@ export class Runner {
 
   /** Messages and the position behind them are one step. */
   #say(run: number, messages: readonly Told[], { position, isTruncated }: OutputCutter): void {
-    const { rows, nowMs } = this.#options;
+    const { rows, nowMs, said } = this.#options;
     rows.transaction(() => {
       const row = this.#row(run);
       const { group: by, chat } = row;
@@ -226,6 +228,7 @@ export class Runner {
       const outputBytes = messages.reduce((sum, { bytes }) => sum + bytes, row.outputBytes);
       rows.putRun({ ...row, position, outputBytes, isTruncated });
     });
+    said.tell();
   }
 
   /** What did nothing that anybody saw is tried again; everything else would be done twice. */

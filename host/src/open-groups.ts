@@ -341,6 +341,8 @@ function bodyOf({ group, run, timeoutS, allow, ...places }: SandboxWish): Sandbo
     ...(group.layers.length > 0 && { from: { layers: group.layers } }),
     ...(group.image !== null && { image: group.image }),
     ...(group.memory_mb !== undefined && { memory_mb: group.memory_mb }),
+    ...(group.cpu !== null && { cpu: group.cpu }),
+    ...(group.backend !== null && { backend: group.backend }),
     policy: { allow },
     secrets: group.secrets,
     lifetime_s: timeoutS + groupLimits.lingerS,

@@ -161,7 +161,7 @@ OPERATIONS = {
     "chat.remove": Operation("chat.remove", "DELETE", "/v1/chats/{chat}", (), False, False),
     "chat.reset": Operation("chat.reset", "POST", "/v1/chats/{chat}/reset", (), False, False),
     "chat.message": Operation("chat.message", "POST", "/v1/chats/{chat}/messages", (), True, False),
-    "chat.read": Operation("chat.read", "GET", "/v1/chats/{chat}/messages", ("after", "limit"), False, False),
+    "chat.read": Operation("chat.read", "GET", "/v1/chats/{chat}/messages", ("after", "limit", "follow"), False, False),
     "schedule.create": Operation("schedule.create", "POST", "/v1/schedules", (), True, False),
     "schedule.list": Operation("schedule.list", "GET", "/v1/schedules", ("chat", "group"), False, False),
     "schedule.get": Operation("schedule.get", "GET", "/v1/schedules/{chat}/{schedule}", (), False, False),

@@ -962,6 +962,10 @@ class GroupCreateOptions(_GroupCreateOptions, total=False):
     """directories of the host that its runs have, as far as the tier and host-directories.json allow it"""
     memory_mb: int
     """none: the daemon’s default"""
+    cpu: float | None
+    """processors; null: the daemon’s default"""
+    backend: Literal["chroot", "vm"] | None
+    """what isolates its runs; `vm`: a kernel of their own; null: as SQUASH_BACKEND says"""
     timeout_s: int | None
     """a run that takes longer is ended; null: as the tier says"""
     idle_timeout_s: int | None
@@ -990,6 +994,10 @@ class GroupUpdateOptions(TypedDict, total=False):
     mounts: Sequence[GroupCreateMounts]
     """directories of the host that its runs have, as far as the tier and host-directories.json allow it"""
     memory_mb: int | None
+    cpu: float | None
+    """processors; null: the daemon’s default"""
+    backend: Literal["chroot", "vm"] | None
+    """what isolates its runs; `vm`: a kernel of their own; null: as SQUASH_BACKEND says"""
     timeout_s: int | None
     """a run that takes longer is ended; null: as the tier says"""
     idle_timeout_s: int | None

@@ -2097,6 +2097,10 @@ class Group(Record):
     mounts: list[GroupMount]
     """directories of the host that its runs have, as far as the tier and host-directories.json allow it"""
     memory_mb: int | None
+    cpu: float | None
+    """processors; null: the daemon’s default"""
+    backend: Literal["chroot", "vm"] | None
+    """what isolates its runs; `vm`: a kernel of their own; null: as SQUASH_BACKEND says"""
     timeout_s: int | None
     """a run that takes longer is ended; null: as the tier says"""
     idle_timeout_s: int | None
@@ -2125,6 +2129,8 @@ class Group(Record):
         "secrets": r.array(r.text),
         "mounts": r.array(r.record(GroupMount)),
         "memory_mb": r.nullable(r.integer),
+        "cpu": r.nullable(r.number),
+        "backend": r.nullable(r.text),
         "timeout_s": r.nullable(r.integer),
         "idle_timeout_s": r.nullable(r.integer),
         "output_bytes_max": r.integer,

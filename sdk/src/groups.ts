@@ -1,5 +1,6 @@
 /** Groups of agents, the tiers that say how far they are trusted, and the chats in which they are spoken to. */
 import { type Connection, type Signal } from './connection.ts';
+import { dataOf, follow } from './follow.ts';
 import type {
   Chat,
   ChatChange,
@@ -20,7 +21,8 @@ import type {
 import { Schedules } from './schedules.ts';
 
 export type ActionFilter = Operations['group.actions']['query'] & Signal;
-export type ReadFilter = Operations['chat.read']['query'] & Signal;
+export type ReadFilter = Omit<Operations['chat.read']['query'], 'follow'> & Signal;
+export type FollowFrom = Pick<ReadFilter, 'after' | 'signal'>;
 
 class Tiers {
   readonly #connection: Connection;
@@ -85,6 +87,17 @@ class Chats {
   /** `chat.read`: what agents have said, oldest first. */
   async read(chat: string, { signal, ...query }: ReadFilter = {}): Promise<readonly ChatSaid[]> {
     return (await this.#connection.call('chat.read', { path: { chat }, query, signal })).items;
+  }
+
+  /**
+   * `chat.read`: each as it is said, and none twice or lost where the connection breaks; behind the number `after`, else from now on. Without
+   * end. @throws NotFound, also when the chat is removed
+   */
+  async *follow(chat: string, { after, signal }: FollowFrom = {}): AsyncGenerator<ChatSaid, void, void> {
+    const query = { follow: 'true' as const, ...(after !== undefined && { after }) };
+    const options = { path: { chat }, query, signal, isLast: () => false };
+    for await (const event of follow(this.#connection, 'chat.read', options))
+      if (event.name === 'said') yield dataOf(event) as ChatSaid;
   }
 }
 

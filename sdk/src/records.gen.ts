@@ -536,6 +536,10 @@ export interface Group {
     readonly mode: "ro" | "rw";
   })[];
   readonly memory_mb: number | null;
+  /** processors; null: the daemon’s default. Default: null */
+  readonly cpu: number | null;
+  /** what isolates its runs; `vm`: a kernel of their own; null: as SQUASH_BACKEND says. Default: null */
+  readonly backend: "chroot" | "vm" | null;
   /** a run that takes longer is ended; null: as the tier says. Default: null */
   readonly timeout_s: number | null;
   /** a run is ended when neither output nor an action came for so long; null: as the tier says. Default: null */
@@ -604,6 +608,10 @@ export interface GroupChange {
     readonly mode?: "ro" | "rw";
   })[];
   readonly memory_mb?: number | null;
+  /** processors; null: the daemon’s default */
+  readonly cpu?: number | null;
+  /** what isolates its runs; `vm`: a kernel of their own; null: as SQUASH_BACKEND says */
+  readonly backend?: "chroot" | "vm" | null;
   /** a run that takes longer is ended; null: as the tier says */
   readonly timeout_s?: number | null;
   /** a run is ended when neither output nor an action came for so long; null: as the tier says */
@@ -642,6 +650,10 @@ export interface GroupCreate {
   })[];
   /** none: the daemon’s default */
   readonly memory_mb?: number;
+  /** processors; null: the daemon’s default. Default: null */
+  readonly cpu?: number | null;
+  /** what isolates its runs; `vm`: a kernel of their own; null: as SQUASH_BACKEND says. Default: null */
+  readonly backend?: "chroot" | "vm" | null;
   /** a run that takes longer is ended; null: as the tier says. Default: null */
   readonly timeout_s?: number | null;
   /** a run is ended when neither output nor an action came for so long; null: as the tier says. Default: null */
@@ -3906,10 +3918,14 @@ export interface Operations {
       readonly after?: number;
       /** at most so many, default 100 */
       readonly limit?: number;
+      /** `true`: server-sent events, each as it is said */
+      readonly follow?: "true" | "false";
     };
     readonly body: undefined;
     readonly answer: ChatSaidPage;
-    readonly event: never;
+    readonly event: {
+      readonly after: number;
+    } | ChatSaid;
   };
   'schedule.create': {
     readonly path: Readonly<Record<string, never>>;

@@ -1,8 +1,11 @@
 /** A group and a chat are changed while they are there: what was said, the folder and the sessions stay, and what begins later is as they say then. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
-import type { Chat, Group } from '@squash/contract/groups';
-import { squash } from '../support/cli.ts';
+import { NotFound, Squash } from '@squash/sdk';
+import type { Chat, Group, OutMessage } from '@squash/contract/groups';
+import { squash, startCli } from '../support/cli.ts';
 import { agentTests, GroupScene } from '../support/group-scene.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -21,7 +24,23 @@ async function ok(...words: string[]): Promise<string> {
 }
 
 test('a group and a chat are changed by the command line, word by word, and back', async () => {
-  await ok('group', 'create', 'family', '--tier', 'trusted', '--env', 'A=1', '--memory', '128', '--', 'cat');
+  await ok(
+    'group',
+    'create',
+    'family',
+    '--tier',
+    'trusted',
+    '--env',
+    'A=1',
+    '--memory',
+    '128',
+    '--cpu',
+    '0.5',
+    '--backend',
+    'vm',
+    '--',
+    'cat',
+  );
   await ok('chat', 'create', 'family-chat', 'family', '--trigger', '@x', '--sender', 'eve', '--drop');
   const before = await scene.call<Group>('GET', '/v1/groups/family');
   const changed = JSON.parse(
@@ -42,9 +61,11 @@ test('a group and a chat are changed by the command line, word by word, and back
   ) as Group;
   const now = { ...before, reach: ['api.example.com'], timeout_s: 60, command: ['sh', '-c', ':'] };
   assert.deepEqual(changed, now);
-  const words = ['reach', 'timeout', 'env', 'memory'].flatMap((word) => ['--clear', word]);
+  assert.deepEqual([now.cpu, now.backend], [0.5, 'vm']);
+  assert.match(await ok('group', 'show', 'family'), /^command: +sh -c :$/m);
+  const words = ['reach', 'timeout', 'env', 'memory', 'cpu', 'backend'].flatMap((word) => ['--clear', word]);
   assert.equal(await ok('group', 'set', 'family', ...words), 'family\n');
-  const cleared = { ...now, reach: [], timeout_s: null, env: {}, memory_mb: null };
+  const cleared = { ...now, reach: [], timeout_s: null, env: {}, memory_mb: null, cpu: null, backend: null };
   assert.deepEqual(await scene.call('GET', '/v1/groups/family'), cleared);
   assert.equal(
     await ok('chat', 'set', 'family-chat', '--sender', 'bob', '--clear', 'trigger'),
@@ -116,3 +137,42 @@ withAgents('messages that come later are judged by the chat as it is by then', a
   await scene.ended('rules', run);
   assert.equal(await scene.heard('rules'), '>no trigger<\n>@agent hello<\n');
 });
+
+withAgents(
+  'what is said comes to whoever follows the chat as it is said, once, also where the daemon dies meanwhile, and ends with the chat',
+  async () => {
+    const script = 'echo one; until test -e go; do sleep 0.1; done; echo two; echo three';
+    await scene.group('told', 'trusted', { script });
+    const words = ['chat', 'read', 'told', '--follow', '--after', '0', '--json'];
+    const cli = startCli(scene.daemon, words, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const printed: string[] = [];
+    createInterface({ input: cli.stdout ?? assert.fail() }).on('line', (line) =>
+      printed.push((JSON.parse(line) as OutMessage).text),
+    );
+    const closed = once(cli, 'close');
+    const followed: string[] = [];
+    const { groups } = new Squash({ url: scene.daemon.url });
+    const following = (async () => {
+      for await (const { text } of groups.chats.follow('told', { after: 0 })) followed.push(text);
+    })();
+    following.catch(() => undefined);
+    try {
+      const { run } = await scene.say('told', 'go');
+      await waitFor('the first line', () => followed.length === 1);
+      const sandbox = (await scene.run('told', run))?.sandbox;
+      assert.ok(sandbox, 'the run goes on');
+      await scene.daemon.kill();
+      await scene.daemon.start();
+      await scene.call('POST', `/v1/sandboxes/${sandbox}/exec`, { shell: 'touch /workspace/group/go' });
+      await waitFor('the rest', () => followed.join('') === 'one\ntwo\nthree\n');
+      await scene.ended('told', run);
+      await ok('chat', 'rm', 'told');
+      await assert.rejects(following, NotFound);
+      assert.equal((await closed)[0], 1);
+      assert.equal(printed.join(''), followed.join(''));
+    } finally {
+      cli.kill();
+      await closed;
+    }
+  },
+);

@@ -153,6 +153,8 @@ export const thinGroups: Groups = {
   decide: unusedPart,
   chats: () => [],
   createChat: unusedPart,
+  lastSaid: unusedPart,
+  follow: unusedPart,
   updateChat: unusedPart,
   removeChat: unusedPart,
   resetChat: unusedPart,

@@ -65,6 +65,7 @@ const notOptions: Readonly<Record<string, readonly string[]>> = {
   'schedule.update': ['paused'],
   'policy.test': ['to'],
   'egress.decisions': ['follow'],
+  'chat.read': ['follow'],
   'event.list': ['follow', 'limit', 'after'],
   'ticket.create': ['path'],
   'context.create': ['language'],

@@ -15,6 +15,7 @@ import {
   groupSchema,
   messageBodySchema,
   messageTakenSchema,
+  outMessageSchema,
   outPageSchema,
   runSchema,
 } from '../groups.ts';
@@ -267,14 +268,25 @@ const chatRead = defineOperation({
   path: '/v1/chats/{chat}/messages',
   dialect: 'native',
   summary: 'What agents have said in a chat, oldest first',
-  description: 'Whoever brings it on keeps the number of the last one, and asks for what is `after` it.',
+  description:
+    'Whoever brings it on keeps the number of the last one, and asks for what is `after` it. With `follow=true` server-sent events: one ' +
+    '`position`, which says behind which number it begins, then `said`, whose `id` is the number. `Last-Event-ID` or `after` resumes behind one, without ' +
+    'either it begins with what is said next.',
   params: chatParams,
   query: z.strictObject({
     after: queryInteger('after', { min: 0, max: Number.MAX_SAFE_INTEGER }).describe('only later ones'),
     limit,
+    follow: z
+      .enum(['true', 'false'], { error: 'follow must be true or false' })
+      .optional()
+      .describe('`true`: server-sent events, each as it is said'),
   }),
   answers: [{ status: 200, description: 'Messages', schema: outPageSchema }],
-  errors: ['chat_not_found'],
+  events: {
+    position: z.strictObject({ after: z.int() }),
+    said: outMessageSchema,
+  },
+  errors: ['chat_not_found', 'stream_limit'],
   permission: 'admin',
 });
 

@@ -1,10 +1,12 @@
 /** `tier.*`, `group.*` and `chat.*`: agents of different trust, and what is said to and by them. */
 import { groupLimits } from '@squash/contract/group-limits';
+import type { OutMessage } from '@squash/contract/groups';
 import type { groupOperations } from '@squash/contract/operations/groups';
 import type { Groups } from '@squash/groups/groups';
 import { auditCaller } from '../http/audit.ts';
 import { empty, json } from '../http/reply.ts';
 import type { HandlersOf } from '../http/router.ts';
+import { resumePoint } from './resume-point.ts';
 
 export type { Groups } from '@squash/groups/groups';
 
@@ -43,7 +45,21 @@ export function groupHandlers(groups: Groups): HandlersOf<typeof groupOperations
       return empty;
     },
     'chat.message': ({ params, body }) => json(groups.message(params.chat, body)),
-    'chat.read': ({ params, query: { after = 0, limit = pageItemsDefault } }) =>
-      all(groups.said(params.chat, after, limit)),
+    'chat.read': ({ params, query: { after, follow, limit = pageItemsDefault }, header, signal }) => {
+      if (follow !== 'true') return all(groups.said(params.chat, after ?? 0, limit));
+      const behind = resumePoint(header('last-event-id')) ?? after ?? groups.lastSaid(params.chat);
+      return {
+        type: 'stream',
+        contentType: 'text/event-stream',
+        pieces: pieces(groups.follow(params.chat, behind, signal), behind),
+        keepAlive: ': keep-alive\n\n',
+      };
+    },
   };
+}
+
+/** JSON has no line breaks, so one `data` line holds it. The first is where a client resumes that has heard nothing yet. */
+async function* pieces(said: AsyncIterable<OutMessage>, after: number): AsyncGenerator<string, void, void> {
+  yield `id: ${after}\nevent: position\ndata: ${JSON.stringify({ after })}\n\n`;
+  for await (const one of said) yield `id: ${one.message}\nevent: said\ndata: ${JSON.stringify(one)}\n\n`;
 }

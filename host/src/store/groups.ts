@@ -232,6 +232,11 @@ export class GroupTable implements GroupRows {
     ).map((row) => outSchema.parse(row));
   }
 
+  lastOut(chat: string): number {
+    const [row] = this.#all('SELECT max(key) AS last FROM chat_out WHERE chat = ?', chat);
+    return Number(row?.['last'] ?? 0);
+  }
+
   insertRun({ isIsolated, ...row }: Omit<RunRow, 'run'>): number {
     const run = this.#insert(
       `INSERT INTO group_runs (grp, chat, state, attempt, not_before_ms, reason, exit_code, sandbox, warm, warm_until_ms, begun, acted, position,

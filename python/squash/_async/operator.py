@@ -13,6 +13,7 @@ from ..errors import SquashError
 from .bodies import AsyncData, body_of, save
 from .client import AsyncClient
 from .exchange import pieces_of
+from .following import follow_events
 
 if TYPE_CHECKING:
     from typing_extensions import Literal, Unpack
@@ -384,6 +385,13 @@ class AsyncChats(_AsyncNoun):
     def read(self, chat: str, **filters: Unpack[opt.ChatReadOptions]) -> AsyncIterator[types.ChatSaid]:
         """chat.read: what agents have said, oldest first."""
         return self._client.records(types.ChatSaid, "chat.read", {"chat": chat}, filters)
+
+    async def follow(self, chat: str, after: Optional[int] = None) -> AsyncGenerator[types.ChatSaid, None]:
+        """chat.read: each as it is said, none twice or lost where the connection breaks; behind the number ``after``, else from now on. Without end. Raises NotFound, also when the chat is removed."""
+        place = None if after is None else str(after)
+        async for name, data in follow_events(self._client, "chat.read", {"chat": chat}, {"follow": "true"}, place):
+            if name == "said":
+                yield read(types.ChatSaid, data)
 
 
 class AsyncSchedules(_AsyncNoun):

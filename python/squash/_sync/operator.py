@@ -14,6 +14,7 @@ from ..errors import SquashError
 from .bodies import Data, body_of, save
 from .client import Client
 from .exchange import pieces_of
+from .following import follow_events
 
 if TYPE_CHECKING:
     from typing_extensions import Literal, Unpack
@@ -385,6 +386,13 @@ class Chats(_AsyncNoun):
     def read(self, chat: str, **filters: Unpack[opt.ChatReadOptions]) -> Iterator[types.ChatSaid]:
         """chat.read: what agents have said, oldest first."""
         return self._client.records(types.ChatSaid, "chat.read", {"chat": chat}, filters)
+
+    def follow(self, chat: str, after: Optional[int] = None) -> Generator[types.ChatSaid, None, None]:
+        """chat.read: each as it is said, none twice or lost where the connection breaks; behind the number ``after``, else from now on. Without end. Raises NotFound, also when the chat is removed."""
+        place = None if after is None else str(after)
+        for name, data in follow_events(self._client, "chat.read", {"chat": chat}, {"follow": "true"}, place):
+            if name == "said":
+                yield read(types.ChatSaid, data)
 
 
 class Schedules(_AsyncNoun):
