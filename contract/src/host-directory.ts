@@ -23,6 +23,15 @@ export const hostDirectoryEntrySchema = z.strictObject({
     .array(z.string())
     .default([])
     .describe('names of credentials that may lie in it, such as ".env": they are seen inside'),
+  hides: z
+    .array(
+      z.string().refine((name) => isPlainPath(`/${name}`) && name !== '', {
+        error: 'hides: names in it, or paths below it, without ".", ".." or "//"',
+      }),
+    )
+    .max(64)
+    .default([])
+    .describe('names in what is attached, such as ".env", that are seen as empty files or directories'),
 });
 export type HostDirectoryEntry = Readonly<z.infer<typeof hostDirectoryEntrySchema>>;
 

@@ -41,6 +41,8 @@ interface End extends Pick<CommandEnd, 'isTimedOut'> {
   readonly reason: string | null;
   /** What it needs somebody else has: it waits, and that counts as no try. */
   readonly isAway?: boolean;
+  /** Another try would be refused, too. */
+  readonly isFinal?: boolean;
 }
 
 /** No group is called so, and no folder of one. */
@@ -49,6 +51,8 @@ const globalName = 'groups-global';
 const stderrTold = 200;
 /** Of refusals of a sandbox: another one has the folder, or there is no room for one more. */
 const awayCodes: readonly string[] = ['volume_in_use', 'host_full'];
+/** Somebody has to change something before a run goes better. */
+const finalCodes: readonly string[] = ['tier_forbids', 'host_directory_refused', 'invalid_request'];
 
 export class Runner {
   readonly #options: RunnerOptions;
@@ -73,6 +77,7 @@ export class Runner {
         reason: error instanceof AppError ? error.message : 'internal',
         isTimedOut: false,
         isAway,
+        isFinal: error instanceof AppError && finalCodes.includes(error.code),
       };
     }
     if (signal.aborted) return;
@@ -232,7 +237,7 @@ export class Runner {
   }
 
   /** What did nothing that anybody saw is tried again; everything else would be done twice. */
-  #finish(run: number, { exitCode, reason, isTimedOut, isAway = false }: End): void {
+  #finish(run: number, { exitCode, reason, isTimedOut, isAway = false, isFinal = false }: End): void {
     const { rows, nowMs, log } = this.#options;
     rows.transaction(() => {
       const row = this.#row(run);
@@ -243,6 +248,7 @@ export class Runner {
       const isAgain =
         reason !== null &&
         !isTimedOut &&
+        !isFinal &&
         row.outputBytes === 0 &&
         !row.hasActed &&
         row.attempt < groupLimits.attemptsMax;

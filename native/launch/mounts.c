@@ -13,6 +13,7 @@
 #include "common/file.h"
 #include "common/mount_points.h"
 #include "launch/helper.h"
+#include "launch/hidden_names.h"
 #include "launch/ids.h"
 #include "common/syscalls.h"
 
@@ -105,18 +106,26 @@ int mounts_take(const struct launcher *launcher, const struct mount_wish *wish, 
   if (tree < 0 || (!is_image && map(launcher, wish, root_id, tree, fault) != 0)) return -1;
   struct mount_attr attributes = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (wish->is_writable ? 0 : MOUNT_ATTR_RDONLY),
                                   .propagation = MS_PRIVATE};
-  if (sys_mount_setattr(tree, AT_EMPTY_PATH, &attributes) == 0) return take_fd(&tree);
-  return fault_set(fault, "launch_failed", "can't set the flags of mount \"/%s\"", wish->target);
+  if (sys_mount_setattr(tree, AT_EMPTY_PATH, &attributes) != 0) {
+    return fault_set(fault, "launch_failed", "can't set the flags of mount \"/%s\"", wish->target);
+  }
+  return wish->hidden_count > 0 ? hidden_names_cover(tree, wish, fault) : take_fd(&tree);
+}
+
+enum { PLAIN, HIDES_NAMES, IS_IMAGE, TURNS };
+
+/* An image's leaves something else at WORK, where a directory of the host may lie. */
+static int turn_of(const struct mount_wish *wish) {
+  if (!wish->is_host && wish->kind == UPPER_IMAGE) return IS_IMAGE;
+  return wish->hidden_count > 0 ? HIDES_NAMES : PLAIN;
 }
 
 int mounts_take_all(const struct launcher *launcher, const struct request *request, unsigned root_id,
                     int mounts[MOUNTS_MAX], struct fault *fault) {
-  for (int images = 0; images < 2; images++) {
+  for (int turn = 0; turn < TURNS; turn++) {
     for (size_t i = 0; i < request->mount_count; i++) {
       const struct mount_wish *wish = &request->mounts[i];
-      bool is_image = wish->place == PLACE_NONE && !wish->is_host && wish->kind == UPPER_IMAGE;
-      if (is_image != (images == 1)) continue;
-      if (wish->place != PLACE_NONE) continue;
+      if (wish->place != PLACE_NONE || turn_of(wish) != turn) continue;
       mounts[i] = mounts_take(launcher, wish, root_id, fault);
       if (mounts[i] < 0) return -1;
     }

@@ -107,18 +107,33 @@ static bool is_source(const struct mount_wish *wish) {
   return has_none ? wish->source[0] == '\0' : path_is_relative(wish->source);
 }
 
-/* Cuts `text` at its lines. */
+/* Ends the line that `text` begins with. Returns the one behind it, NULL behind the last. */
+static char *cut_line(char *text) {
+  char *end = strchr(text, '\n');
+  if (end == NULL) return NULL;
+  *end = '\0';
+  return end + 1;
+}
+
+static bool keep_hidden(struct mount_wish *wish, char *text) {
+  wish->hidden = text;
+  for (; text != NULL; wish->hidden_count++) {
+    char *rest = cut_line(text);
+    if (!wish->is_host || wish->hidden_count == HIDDEN_MAX || !path_is_relative(text)) return false;
+    text = rest;
+  }
+  return true;
+}
+
+/* Cuts `text` at its lines: those of each mount, then the names that are hidden in it. */
 static bool keep_mount(struct request *request, char *text) {
   enum { MODE, KIND, IDENTITY, SOURCE, TARGET, LINES };
   const char *lines[LINES];
   if (request->mount_count == MOUNTS_MAX) return false;
   for (unsigned i = 0; i < LINES; i++) {
-    char *end = strchr(text, '\n');
-    if ((end == NULL) != (i == LINES - 1)) return false;
+    if (text == NULL) return false;
     lines[i] = text;
-    if (end == NULL) break;
-    *end = '\0';
-    text = end + 1;
+    text = cut_line(text);
   }
   struct mount_wish wish = {.place = place_of(lines[KIND]),
                             .is_writable = strcmp(lines[MODE], "rw") == 0,
@@ -127,7 +142,7 @@ static bool keep_mount(struct request *request, char *text) {
                             .source = lines[SOURCE] + 1,
                             .target = lines[TARGET] + 1};
   bool is_fine = (wish.is_writable || strcmp(lines[MODE], "ro") == 0) && lines[TARGET][0] == '/' && lines[SOURCE][0] == '/' &&
-                 is_source(&wish) && path_is_relative(wish.target) &&
+                 is_source(&wish) && path_is_relative(wish.target) && keep_hidden(&wish, text) &&
                  (wish.is_host || wish.place != PLACE_NONE || is_kind(lines[KIND], &wish.kind));
   request->mounts[request->mount_count++] = wish;
   return is_fine;

@@ -19,6 +19,7 @@ enum {
   ETC_FILE_BYTES_MAX = 32768,
   /* Volumes are 16 at most (limits.ts), the rest are places of a host root. */
   MOUNTS_MAX = 256,
+  HIDDEN_MAX = 64,
   PATHS_MAX = 256,
 };
 
@@ -39,6 +40,8 @@ struct mount_wish {
   const char *identity; /* of what is the host's: the device and inode that were judged; of PRIVATE: whose it is */
   const char *source;   /* below the data directory that of a volume and of FILE; else the host's, without its first slash */
   const char *target;   /* below the sandbox's root */
+  const char *hidden;   /* of a directory of the host: names in it that are seen empty, one behind the other */
+  size_t hidden_count;
 };
 
 struct request {

@@ -24,9 +24,10 @@ before(async () => {
   await chmod(directory, 0o755);
   await mkdir(join(directory, 'shown'));
   await writeFile(join(directory, 'shown', 'from-host'), 'of the host\n');
+  await writeFile(join(directory, 'shown', '.env'), 'KEY=1\n');
   daemon = await TestDaemon.start({
     modules: { '900-vmm': await vmModule() },
-    files: { 'host-directories.json': JSON.stringify([{ path: join(directory, 'shown') }]) },
+    files: { 'host-directories.json': JSON.stringify([{ path: join(directory, 'shown'), hides: ['.env'] }]) },
   });
   await daemon.call('POST', '/v1/volumes', { name: 'data' });
   const { id, backend } = await daemon.call('POST', '/v1/sandboxes', {
@@ -58,6 +59,7 @@ async function output(cmd: string, id = dev): Promise<string> {
 
 test('a guest has volumes and directories of the host, with owners, and writes where it may', async () => {
   assert.equal(await output('cat "/srv/the data/shown/from-host"'), 'of the host');
+  assert.equal(await output('wc -c <"/srv/the data/shown/.env"'), '0');
   await output(
     `cd "/srv/the data" && echo one >file && chown ${ids}:${ids} file && chmod 640 file && ln -s file link`,
   );

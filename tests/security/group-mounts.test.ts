@@ -57,6 +57,7 @@ before(async () => {
   for (const name of ['secret', 'shared', 'books', 'work', 'work/old-Payrolls', 'alices', 'shared/sub'])
     directory(name, { key: `${name} of the host\n` });
   directory('work/project', { '.env': 'KEY=1' });
+  directory('hiding', { '.env': 'KEY=1', file: 'of the project' });
   directory('work/home/.ssh', { id: 'key' });
   directory('work/keys', { credentials: 'key' });
   symlinkSync(join(host, 'secret'), join(host, 'work', 'link'));
@@ -65,6 +66,7 @@ before(async () => {
       { path: join(host, 'shared'), mode_max: 'rw' },
       { path: join(host, 'work'), mode_max: 'rw' },
       { path: join(host, 'books') },
+      { path: join(host, 'hiding'), mode_max: 'rw', hides: ['.env'] },
       { path: join(host, 'alices'), owners: ['alice'] },
     ],
     blocked: ['payroll'],
@@ -352,6 +354,21 @@ for (const [tier, mode] of [
       for (const name of ['out', 'up']) rmSync(join(shared, name));
     },
   );
+
+agents('the project is there without its .env, also for a group that may write it', async () => {
+  const project = join(host, 'hiding');
+  for (const [where, says] of [
+    [scene, 'of the project'],
+    [loose, 'of the projectKEY=1'],
+  ] as const) {
+    await where.group('project', 'open', {
+      script: `cd ${place}; cat file .env; rm -f .env; mv .env taken; cat taken`,
+      mounts: [{ host: project, path: place, mode: where === scene ? 'rw' : 'ro' }],
+    });
+    assert.equal(await where.answer('project'), says);
+  }
+  assert.deepEqual(readdirSync(project).sort(), ['.env', 'file']);
+});
 
 async function lastReason(group: string): Promise<string | null | undefined> {
   const { run } = await scene.say(group, 'go');

@@ -9,6 +9,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   renameSync,
   rmSync,
   statSync,
@@ -28,6 +29,8 @@ const mounts = '/v1/sandboxes/box/mounts';
 const list = 'host-directories.json';
 /** As `squash-launch enter` makes it: docs/internals/launch.md. */
 const sandboxesRoot = 0x70000001;
+
+const hides = ['.env', '.ssh', 'config/keys.json', 'absent'];
 
 const stack = new AsyncDisposableStack();
 let daemon: TestDaemon;
@@ -80,6 +83,7 @@ before(async () => {
     { path: join(host, 'open') },
     { path: join(host, 'work'), mode_max: 'rw' },
     { path: join(host, 'shown'), shows: ['.env'] },
+    { path: join(host, 'hiding'), mode_max: 'rw', hides },
     { path: join(host, 'alices'), owners: ['alice'] },
     { path: '/proc' },
     { path: '/etc' },
@@ -181,6 +185,66 @@ test('a directory is refused when a link leads to it, credentials lie in it or i
     assert.equal((await sh('cat /host/.env')).output, 'KEY=1'),
   );
   for (const name of ['home', 'project', 'engine']) rmSync(join(host, 'open', name), { recursive: true });
+});
+
+/** Each leads to what is hidden, or takes it away, where nothing lies over it. */
+const seeks = [
+  'cat /host/.env /host/config/keys.json /host/.ssh/*',
+  'echo >/host/.env',
+  'rm -f /host/.env',
+  'rm -rf /host/.ssh',
+  'mv /host/.env /host/other && cat /host/other',
+  'ln /host/.env /host/other && cat /host/other',
+  'mv /host/config /host/moved && cat /host/moved/keys.json; mv /host/moved /host/config; false',
+  'umount /host/.env; umount -l /host/.env; cat /host/.env',
+  'unshare -rm sh -c "umount /host/.env; umount -l /host/.env; mount -o bind /host /mnt; cat /mnt/.env /host/.env"',
+  'cat /proc/1/root/host/.env',
+  'cp -r /host /tmp/copy; cat /tmp/copy/.env /tmp/copy/.ssh/* /tmp/copy/config/*; rm -rf /tmp/copy',
+];
+
+test('names that the list hides are seen empty, whether the sandbox runs already or begins with them, and nobody inside uncovers one', async () => {
+  const path = directory('hiding', { '.env': 'KEY=1', file: 'file' });
+  directory('hiding/.ssh', { id: 'KEY=2' });
+  directory('hiding/config', { 'keys.json': 'KEY=3', other: 'other' });
+  for (const name of ['', '.ssh', 'config', '.env', 'config/keys.json']) giveToSandboxes(join(path, name));
+  const check = async (id: string): Promise<void> => {
+    const { stdout } = await daemon.call('POST', `${boxes}/${id}/exec`, {
+      cmd: 'cd /host; cat file config/other; wc -c <.env; wc -c <config/keys.json; ls -A .ssh',
+    });
+    assert.equal(stdout, 'fileother0\n0\n');
+    for (const cmd of seeks) {
+      const { stdout: out, stderr } = await daemon.call('POST', `${boxes}/${id}/exec`, { cmd });
+      assert.doesNotMatch(`${out}${stderr}`, /KEY=/, cmd);
+    }
+    assert.equal(readFileSync(join(path, '.env'), 'utf8'), 'KEY=1');
+    assert.deepEqual(readdirSync(join(path, '.ssh')), ['id']);
+    assert.equal(readFileSync(join(path, 'config/keys.json'), 'utf8'), 'KEY=3');
+  };
+  const wish = { host: path, path: '/host', mode: 'rw' };
+  const { json, status } = await attach(wish);
+  assert.equal(status, 201, JSON.stringify(json));
+  await check('box');
+  const busy = await daemon.request('DELETE', `${mounts}/${json.id}`);
+  assert.deepEqual([busy.status, busy.json.code], [409, 'mount_busy']);
+  await daemon.call('POST', '/v1/sandboxes/box/pause', { keep: 'files' });
+  await daemon.call('DELETE', `${mounts}/${json.id}`);
+  await daemon.call('POST', '/v1/sandboxes/box/resume');
+  const from = { layers: ['000-base-test'] };
+  await daemon.call('POST', '/v1/volumes', { name: 'beside' });
+  const more = [
+    { host: directory('hiding/sub', { '.env': 'KEY=4', file: 'sub' }), path: '/again', mode: 'ro' },
+    { volume: 'beside', path: '/volume' },
+  ];
+  const { id } = await daemon.call('POST', '/v1/sandboxes', { name: 'hider', from, mounts: [wish, ...more] });
+  await check(id);
+  const cmd = 'cat /again/file; wc -c </again/.env; ls -d /volume';
+  assert.equal((await daemon.call('POST', `${boxes}/${id}/exec`, { cmd })).stdout, 'sub0\n/volume\n');
+  await daemon.call('DELETE', `/v1/sandboxes/${id}`);
+  await daemon.call('DELETE', '/v1/volumes/beside');
+  rmSync(join(path, '.env'));
+  symlinkSync('file', join(path, '.env'));
+  assert.match(await refusal(wish), /"\.env" can't be hidden/);
+  rmSync(path, { recursive: true });
 });
 
 test('a directory that only root of the host reads stays closed when the list allows it', async (context) => {

@@ -17,7 +17,7 @@ const builtIn =
 
 const known: readonly string[] = ['allowedRoots', 'blockedPatterns', 'nonMainReadOnly'];
 
-type Entry = Omit<HostDirectoryEntry, 'shows'>;
+type Entry = Omit<HostDirectoryEntry, 'shows' | 'hides'>;
 type Fields = Readonly<Record<string, unknown>>;
 
 export async function run({ positionals: [file] }: Call): Promise<number> {

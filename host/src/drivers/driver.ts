@@ -81,13 +81,20 @@ export interface VolumeSpec {
 }
 
 /** What a sandbox sees at a path of its own. */
+export interface HostDirectory {
+  readonly path: string;
+  readonly identity: string;
+  /** Names in it, which are there. */
+  readonly hidden: readonly string[];
+}
+
 export type MountSpec = {
   readonly path: string;
   readonly mode: 'ro' | 'rw';
 } & (
   | { readonly volume: VolumeSpec }
-  /** A directory of the host; the driver attaches the one of this identity (device and inode), and no other. */
-  | { readonly host: { readonly path: string; readonly identity: string } }
+  /** A directory of the host; the driver attaches the one of this identity (device and inode), and no other, with `hidden` seen empty. */
+  | { readonly host: HostDirectory }
 );
 
 export interface RunningSandbox {

@@ -46,6 +46,8 @@ export interface LaunchMount {
   /** Of a host's directory an absolute path, of a volume and a file one below the data directory. */
   readonly source: string;
   readonly target: string;
+  /** Of a host's directory: names in it that are seen empty. */
+  readonly hidden?: readonly string[];
 }
 
 /** Where an upper lies, how it is kept and what it may hold. */
@@ -91,7 +93,7 @@ export function upperFields(upper: LaunchUpper): FieldValue[] {
   ];
 }
 
-export function mountField({ mode, kind, identity, source, target }: LaunchMount): FieldValue {
+export function mountField({ mode, kind, identity, source, target, hidden = [] }: LaunchMount): FieldValue {
   const from = source.startsWith('/') ? source : `/${source}`;
-  return ['mount', [mode, kind, identity, from, target].join('\n')];
+  return ['mount', [mode, kind, identity, from, target, ...hidden].join('\n')];
 }

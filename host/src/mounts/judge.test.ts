@@ -18,12 +18,12 @@ const around: Surroundings = {
   isMapped: true,
 };
 const directories: readonly HostDirectoryEntry[] = [
-  { path: '/srv/data', mode_max: 'ro', shows: [] },
-  { path: '/srv/data/out', mode_max: 'rw', shows: ['.env'] },
-  { path: '/home/alice', mode_max: 'rw', owners: ['alice'], shows: [] },
+  { path: '/srv/data', mode_max: 'ro', shows: [], hides: [] },
+  { path: '/srv/data/out', mode_max: 'rw', shows: ['.env'], hides: ['.npmrc'] },
+  { path: '/home/alice', mode_max: 'rw', owners: ['alice'], shows: [], hides: [] },
 ];
 const list = listOf(directories, ['Payroll', 'token']);
-const everything = listOf([{ path: '/', mode_max: 'rw', shows: [] }]);
+const everything = listOf([{ path: '/', mode_max: 'rw', shows: [], hides: [] }]);
 const open: Found = { type: 'directory', uid: 65_534, gid: 65_534, mode: 0o755, names: [] };
 const theirs: Found = { type: 'directory', uid: 1, gid: 1, mode: 0o700, names: [] };
 
@@ -52,6 +52,8 @@ const rows: readonly Row[] = [
   { path: '/srv/data/out', mode: 'rw', found: open, says: 'not_writable' },
   { path: '/srv/data/out', mode: 'rw', found: { ...open, mode: 0o777 }, says: 'not_writable' },
   { path: '/srv/data/out', found: { ...theirs, names: ['.env'] }, says: 'allow' },
+  { path: '/srv/data/out', found: { ...theirs, names: ['.env', '.npmrc'] }, says: 'allow' },
+  { path: '/srv/data/out', found: { ...theirs, names: ['.npmrc', '.netrc'] }, says: 'credentials' },
   { path: '/srv/data', found: { ...open, names: ['.env'] }, says: 'credentials' },
   { path: '/srv/data', found: { ...open, names: ['.ssh'] }, says: 'credentials' },
   { path: '/srv/data', found: { ...open, names: ['docker.sock'] }, says: 'container_socket' },
@@ -136,6 +138,7 @@ const entry = fc.record({
   path: path.filter((each) => !/\/(\.{0,2})(\/|$)/.test(each)),
   mode_max: fc.constantFrom('ro' as const, 'rw' as const),
   shows: fc.constant<string[]>([]),
+  hides: fc.constant<string[]>([]),
 });
 const wish = fc.record({
   path,
@@ -178,7 +181,7 @@ test('the judge allows no more when an entry is taken from the list', () => {
 test('the judge asks nobody to look at what is not listed', () => {
   fc.assert(
     fc.property(wish, (asked) => {
-      const only = listOf([{ path: '/only/here', mode_max: 'rw', shows: [] }]);
+      const only = listOf([{ path: '/only/here', mode_max: 'rw', shows: [], hides: [] }]);
       const { verdict } = judgeHostDirectory(only, around, {
         wish: asked,
       });

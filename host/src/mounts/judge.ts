@@ -146,9 +146,13 @@ const byLook: Readonly<Record<string, Rule<KnownDirectory>>> = {
   contents: ({ found: { names }, entry }) => {
     const socket = names.find((name) => closedSockets.includes(name));
     if (socket !== undefined) return refusal('container_socket', `"${socket}" in it gives away the host`);
-    const credential = names.find((name) => !entry.shows.includes(name));
+    const { shows, hides } = entry;
+    const credential = names.find((name) => !shows.includes(name) && !hides.includes(name));
+    const hidden = names.filter((name) => hides.includes(name));
+    if (credential === undefined && hidden.length > 0)
+      return `no credentials are seen in it: ${hidden.join(', ')} is hidden`;
     if (credential === undefined) return 'neither credentials nor a container engine’s socket lie in it';
-    const remedy = 'give a directory below it, or name that in "shows" of host-directories.json';
+    const remedy = 'give a directory below it, or name that in "hides" or "shows" of host-directories.json';
     return refusal('credentials', `"${credential}" lies in it: ${remedy}`);
   },
   rights: ({ found, around, wish: { mode } }) => {
@@ -217,7 +221,7 @@ function refused({ steps, refused: by }: Asked): Judgement {
 function caseOf(list: HostDirectories, around: Surroundings, wish: HostWish): Case {
   const covering = list.directories.filter((each) => isWithin(wish.path, each.path)).sort(nearestFirst);
   const theirs = covering.filter(({ owners }) => owners === undefined || owners.includes(wish.owner));
-  // The nearest one's `shows` holds.
+  // The nearest one's `shows` and `hides` hold.
   const entry = theirs.find(({ mode_max }) => wish.mode === 'ro' || mode_max === 'rw');
   return { list, around, wish, covering, theirs, entry };
 }

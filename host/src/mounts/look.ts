@@ -31,11 +31,16 @@ export function lookAt(path: string): Looked {
   }
   if (stats === undefined) return { found: { type: 'other', at }, identity: '' };
   const { uid, gid, mode, dev, ino } = stats;
-  const names = [...credentialNames, ...closedSockets].filter((name) => lies(join(path, name)));
+  const names = namesIn(path, [...credentialNames, ...closedSockets]);
   return {
     found: { type: 'directory', uid: Number(uid), gid: Number(gid), mode: Number(mode) & 0o7777, names },
     identity: `${dev}:${ino}`,
   };
+}
+
+/** Those of them that lie there. */
+export function namesIn(path: string, names: readonly string[]): readonly string[] {
+  return names.filter((name) => lies(join(path, name)));
 }
 
 function lies(path: string): boolean {

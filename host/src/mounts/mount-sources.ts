@@ -9,9 +9,9 @@ import type { HostWish, MountStep } from '@squash/contract/mount-check';
 import type { StoredMount, VolumeId } from '@squash/contract/volume';
 import type { VolumeRow } from '#store/rows.ts';
 import type { Store } from '#store/store.ts';
-import type { MountSpec } from '../drivers/driver.ts';
+import type { HostDirectory, MountSpec } from '../drivers/driver.ts';
 import { type Judgement, judgeHostDirectory, type Surroundings, type Verdict } from './judge.ts';
-import { lookAt } from './look.ts';
+import { lookAt, namesIn } from './look.ts';
 
 /**
  * Of a volume that the daemon itself gives to several for writing: what one writes the others see at once. No client can set it, nor any
@@ -96,11 +96,11 @@ export class StoredMountSources {
     return this.#judged(wish).steps;
   }
 
-  /** Where it lies and which one that is. @throws host_directory_refused */
-  hostDirectory(wish: HostWish): { readonly path: string; readonly identity: string } {
+  /** Where it lies, which one that is, and what of it is hidden. @throws host_directory_refused */
+  hostDirectory(wish: HostWish): HostDirectory {
     const { verdict, identity } = this.#judged(wish);
     if (verdict.verdict !== 'allow') throw refusal(wish.path, verdict);
-    return { path: wish.path, identity };
+    return { path: wish.path, identity, hidden: namesIn(wish.path, verdict.entry.hides) };
   }
 
   #judged(wish: HostWish): Judgement & { readonly identity: string } {

@@ -27,6 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       if (request.mounts[i].source[0] != '\0') check_path(request.mounts[i].source);
       check_path(request.mounts[i].target);
       if (strchr(request.mounts[i].identity, '\n') != NULL) abort();
+      const char *hidden = request.mounts[i].hidden;
+      for (size_t j = 0; j < request.mounts[i].hidden_count; j++, hidden += strlen(hidden) + 1) check_path(hidden);
     }
     if (request.name != NULL && strlen(request.name) > SANDBOX_NAME_BYTES_MAX) abort();
   } else if (fault.code == NULL) {

@@ -199,10 +199,15 @@ static void check_mounts(void) {
       "ro\nhost\n1:2\n/\n/data/x",
       "ro\nhost\n1:2\n/srv\n/",
       "ro\nhost\n1:2\n/srv\n/data/../x",
+      "ro\nhost\n1:2\n/srv\n/data/x\n",
+      "ro\nhost\n1:2\n/srv\n/data/x\n.env\n../.env",
+      "ro\nhost\n1:2\n/srv\n/data/x\n/.env",
+      "ro\ndirectory\n-\n/volumes/v/files\n/data/x\n.env",
   };
   CHECK(mount_passes("rw\nimage\n-\n/volumes/v/files\n/data/x", 1));
   CHECK(mount_passes("ro\nhost\n1:2\n/srv/data\n/data/x", MOUNTS_MAX));
   CHECK(!mount_passes("ro\nhost\n1:2\n/srv/data\n/data/x", MOUNTS_MAX + 1));
+  CHECK(mount_passes("ro\nhost\n1:2\n/srv/data\n/data/x\n.env\nconfig/keys.json", 2));
   for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) CHECK(!mount_passes(malformed[i], 1));
 }
 

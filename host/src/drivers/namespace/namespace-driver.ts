@@ -460,7 +460,8 @@ export function launchMount(mount: MountSpec): LaunchMount {
   const { path: target, mode } = mount;
   if ('volume' in mount)
     return { mode, kind: mount.volume.kind, identity: '-', source: volumePath(mount.volume), target };
-  return { mode, kind: 'host', identity: mount.host.identity, source: mount.host.path, target };
+  const { identity, path: source, hidden } = mount.host;
+  return { mode, kind: 'host', identity, source, target, hidden };
 }
 
 function upperOf(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): LaunchUpper {
