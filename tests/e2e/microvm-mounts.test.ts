@@ -4,9 +4,10 @@
  */
 import assert from 'node:assert/strict';
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { release, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import type { OutMessage } from '@squash/contract/groups';
 import { vmModule } from '../support/clients-layer.ts';
 import { type Answer, TestDaemon } from '../support/daemon.ts';
 import { isSingleId } from '../support/data-session.ts';
@@ -151,4 +152,38 @@ test('disks of layers that no microVM stands on any more go with the trees', asy
   assert.equal(removed, would);
   const { trees_removed: left } = await daemon.call('POST', '/v1/gc', { dry_run: true });
   assert.equal(left, 0);
+});
+
+test('a group whose backend is vm has its runs in guests, with folder and session', async (context) => {
+  if (await isSingleId(daemon)) return context.skip('single-id mode: there is no uid 1000');
+  const shell = 'uname -r; id -u; cat log "$HOME/log"; echo again | tee log >"$HOME/log"';
+  await daemon.call('POST', '/v1/groups', {
+    name: 'guests',
+    tier: 'untrusted',
+    backend: 'vm',
+    memory_mb: 128,
+    command: ['sh', '-c', shell],
+  });
+  await daemon.call('POST', '/v1/chats', { name: 'guests', group: 'guests' });
+  const heard = async (): Promise<string> => {
+    const { run } = await daemon.call('POST', '/v1/chats/guests/messages', { sender: 'ann', text: 'go' });
+    await waitFor(
+      'the run to end',
+      async () => (await daemon.call('GET', '/v1/groups/guests/runs')).items[0].finished_at !== null,
+      60_000,
+    );
+    const { items } = await daemon.call('GET', '/v1/chats/guests/messages');
+    return (items as OutMessage[])
+      .filter((said) => said.run === run)
+      .map(({ text }) => text)
+      .join('');
+  };
+  const [kernel, ...rest] = (await heard()).split('\n');
+  assert.notEqual(kernel, release());
+  assert.deepEqual(rest, ['1000', '']);
+  assert.equal(await heard(), `${kernel}\n1000\nagain\nagain\n`);
+  await waitFor(
+    'it to be gone',
+    async () => (await daemon.request('DELETE', '/v1/groups/guests')).status === 204,
+  );
 });

@@ -406,6 +406,7 @@ agents('a run fails with the row or the reason when tier or list have become nar
   assert.equal(await scene.answer('changed'), 'wrote\n');
   await scene.call('PUT', '/v1/tiers/changing', await tierWith(scene, { mounts: 'ro' }));
   assert.match((await lastReason('changed')) ?? '', /^changing: mounts = ro; the group wants ".*" rw$/);
+  assert.equal((await scene.runs('changed'))[0]?.attempt, 1, 'another try would be refused, too');
   await scene.call('PUT', '/v1/tiers/changing', await tierWith(scene, { mounts: 'rw' }));
   await scene.daemon.kill();
   writeFileSync(join(scene.daemon.dataDir, list), '[]');
