@@ -354,7 +354,7 @@ export const limits = {
   /** … and of that V8's own: the rest is buffers of sockets. */
   egressHeapMb: 512,
   /** A daemon with `SQUASH_IDLE_EXIT_S` starts it so long behind the begin of its first command, and after so long where there is none. */
-  egressBehindCommandMs: 100,
+  egressBehindCommandMs: 200,
   egressWantedMs: 1_000,
   /** From its start to its first answer: Node's own start on a busy machine, and the database's check. */
   egressStartMs: 30_000,
