@@ -19,6 +19,11 @@ const box = '/cgi-bin/api/sandboxes/box';
 const isEgress = ({ command }: { readonly command: string }): boolean =>
   command.includes('egress/src/main.ts');
 
+/** As root the helper hears of the launcher's end, and ends behind the keeper. */
+async function leavesNothing({ dataDir }: TestDaemon): Promise<void> {
+  await waitFor('what it started to end with it', () => processesOf(dataDir).length === 0, 5_000);
+}
+
 test('a daemon ends when no sandbox has run and nobody was connected for SQUASH_IDLE_EXIT_S, and not before', {
   timeout: 120_000,
 }, async () => {
@@ -43,7 +48,7 @@ test('a daemon ends when no sandbox has run and nobody was connected for SQUASH_
   following.abort();
   await daemon.ended();
   assert.match(daemon.output, /"event":"daemon.stopping"[^\n]*"signal":"idle"/);
-  assert.deepEqual(processesOf(daemon.dataDir), []);
+  await leavesNothing(daemon);
 
   // One that ends while it starts has nobody either: what it began with ends with it, an egress process or none.
   const secrets = join(daemon.dataDir, 'secrets.json');
@@ -53,7 +58,7 @@ test('a daemon ends when no sandbox has run and nobody was connected for SQUASH_
   for (const idle of ['2', '']) {
     await daemon.launch({ SQUASH_IDLE_EXIT_S: idle });
     await daemon.ended();
-    assert.deepEqual(processesOf(daemon.dataDir), []);
+    await leavesNothing(daemon);
     assert.equal(existsSync(egressLog), idle === '', 'one that ends by itself has begun none yet');
   }
   assert.equal(daemon.output.match(/Cannot use the secrets: /g)?.length, 2);
@@ -62,7 +67,7 @@ test('a daemon ends when no sandbox has run and nobody was connected for SQUASH_
   // Nobody asks it anything: it ends about when it would start its egress process.
   await daemon.launch({ SQUASH_IDLE_EXIT_S: '1' });
   await daemon.ended();
-  assert.deepEqual(processesOf(daemon.dataDir), []);
+  await leavesNothing(daemon);
 
   await daemon.start({ SQUASH_IDLE_EXIT_S: '' });
   await daemon.call('POST', '/v1/sandboxes/box/resume');
@@ -121,7 +126,7 @@ test('the egress process of such a daemon is begun for its first command, which 
   // The next one finds a sandbox at rest, and nobody runs a command.
   await daemon.call('POST', '/v1/sandboxes/box/pause', { keep: 'files' });
   await daemon.ended();
-  assert.deepEqual(processesOf(daemon.dataDir), []);
+  await leavesNothing(daemon);
   await daemon.start();
   await waitFor('an egress process', () => processesOf(daemon.dataDir).some(isEgress));
 });
