@@ -26,10 +26,7 @@ export const limits = {
    * restarted. A guest starved of its CPU share may be seconds late; a hostile one gains only these.
    */
   execTimeoutSlackMs: 5_000,
-  /**
-   * Commands at once in one sandbox: one socket and one process group each. Fewer than PID 1's own limit, which still counts
-   * those whose last output is being read.
-   */
+  /** Commands at once in one sandbox: one socket and one process group each. Fewer than PID 1's own limit, which counts those as well whose last output is being read. */
   execsRunningMax: 240,
   /** Operations and execs that may wait while a sandbox is created or restarted. More is a client in a loop. */
   sandboxWaitersMax: 64,
@@ -356,6 +353,9 @@ export const limits = {
   egressMemoryBytesMax: 1_073_741_824,
   /** … and of that V8's own: the rest is buffers of sockets. */
   egressHeapMb: 512,
+  /** A daemon with `SQUASH_IDLE_EXIT_S` starts it so long behind the begin of its first command, and after so long where there is none. */
+  egressBehindCommandMs: 200,
+  egressWantedMs: 1_000,
   /** From its start to its first answer: Node's own start on a busy machine, and the database's check. */
   egressStartMs: 30_000,
   /** … and waited for so many times: emulated and crowded machines take minutes. Then it hangs and is ended. */

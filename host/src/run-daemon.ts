@@ -76,7 +76,8 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
   const { network, secrets, rules } = await openEgress({ config, launcher, build, first: begun.egress, log });
   const capabilities = await begun.capabilities;
   const program = firecrackerOf(config);
-  const driver = stack.use(openDriver(config, { launcher, capabilities, program }));
+  const onRelayWaits = (): void => network.want();
+  const driver = stack.use(openDriver(config, { launcher, capabilities, program, onRelayWaits }));
   // From here on, whoever waits for the launcher: the rest of the start has no end of its own that the keeper knows.
   const lost = lossOf(driver).then((code) => (isServing ? code : leave(log, code)));
   left.egressProcesses.push(stack.use(network));
@@ -134,7 +135,7 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
 
 function openDriver(
   config: LoadedConfig['config'],
-  parts: Pick<MicrovmDriverOptions, 'launcher' | 'capabilities'> & {
+  parts: Pick<MicrovmDriverOptions, 'launcher' | 'capabilities' | 'onRelayWaits'> & {
     /** Undefined: QEMU is the VMM. */
     readonly program: FirecrackerProgram | undefined;
   },

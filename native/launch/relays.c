@@ -211,6 +211,8 @@ static int begin_in(struct launcher *launcher, struct relay_seat *relay) {
   relay->control_wait_ms = CONTROL_WAIT_MS_MIN;
   if (source_add(launcher, &relay->channel) != 0) kill(pid, SIGKILL);
   give_control(launcher, relay);
+  /* A daemon may have put off the start of the egress process until somebody waits for it. */
+  if (launcher->egress == NULL) sandbox_announce(launcher, relay->sandbox, "relay_waits");
   return 0;
 }
 

@@ -113,6 +113,11 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
     this.client.started = async () => supervisor.isComing && (await supervisor.up());
   }
 
+  /** A connection waits for it. */
+  want(): void {
+    this.#supervisor?.want();
+  }
+
   get holdsAll(): boolean {
     return this.#supervisor?.isComing === true && !this.#isSyncing;
   }
@@ -232,11 +237,11 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
     isOnHost: boolean,
   ): Readonly<Record<string, string>> {
     const own = ownSecrets.length === 0 ? {} : this.#options.ownSecrets.placeholders(id);
-    return {
-      ...(this.#options.trust === undefined ? {} : trustVariables(isOnHost)),
-      ...without(this.#options.secrets.placeholders(secrets), ownSecrets),
-      ...own,
-    };
+    const given = { ...without(this.#options.secrets.placeholders(secrets), ownSecrets), ...own };
+    // Who has placeholders is going to send them.
+    if (Object.keys(given).length > 0) this.#supervisor?.want();
+    else this.#supervisor?.wantBehindCommand();
+    return { ...(this.#options.trust === undefined ? {} : trustVariables(isOnHost)), ...given };
   }
 
   get hostTrust(): SandboxNetwork['hostTrust'] {

@@ -3,6 +3,9 @@
  * the first sandbox waits for it. It hears no relay before it is told every sandbox's rules, so it may be there before anything
  * else is known.
  *
+ * A daemon that is there for a command, and ends when nobody needs it, starts it behind that: else both share the processors while
+ * somebody waits. What such a command connects to before is held, and wants the process at once (`EgressSupervisor.want`).
+ *
  * Where one may run it is the supervisor's to look at it first.
  */
 import { existsSync } from 'node:fs';
@@ -25,11 +28,21 @@ export interface FirstEgressOptions {
 
 export class FirstEgress {
   #started: StartedEgress | undefined;
+  #isPutOff = false;
+
+  /** None was started: the first start is to wait until it is wanted. */
+  get isPutOff(): boolean {
+    return this.#isPutOff;
+  }
 
   /** Never rejects: what stands in the way stands in the supervisor's way too, who says so and tries again. */
   static async start({ config, build, launcher, log }: FirstEgressOptions): Promise<FirstEgress> {
     const first = new FirstEgress();
     if (existsSync(join(config.runDir, egressSockets.api))) return first;
+    if (isFirstCommandAwaited(config)) {
+      first.#isPutOff = true;
+      return first;
+    }
     try {
       const started = await startEgress({ ...config, build });
       first.#started = started;
@@ -52,6 +65,11 @@ export class FirstEgress {
     const started = this.take();
     if (started !== undefined) await endStarted(started);
   }
+}
+
+/** Whoever starts a daemon that ends by itself has a command for it. */
+function isFirstCommandAwaited({ idleExitMs }: Config): boolean {
+  return idleExitMs > 0;
 }
 
 /** Under its memory limit. */

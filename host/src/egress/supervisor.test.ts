@@ -94,6 +94,28 @@ test('one that was started before is taken in place of a first start, and not a 
   await waitFor('another process', () => place.starts.length === 2 && supervisor.isUp);
 });
 
+test('a first start that is put off waits until somebody wants it, and nobody waits long for one that nobody wants', async () => {
+  const first = { take: () => undefined, isPutOff: true };
+  for (const ask of [
+    (supervisor: EgressSupervisor) => void supervisor.up(),
+    (supervisor: EgressSupervisor) => supervisor.wantBehindCommand(),
+    () => undefined,
+  ]) {
+    await using place = new Place();
+    await using supervisor = place.supervise(version, { first });
+    assert.deepEqual([place.starts, supervisor.isComing, supervisor.isUp], [[], true, false]);
+    ask(supervisor);
+    await waitFor('it to be up', () => supervisor.isUp);
+    assert.deepEqual([place.starts, supervisor.isComing], [place.pids, false]);
+  }
+  await using place = new Place();
+  {
+    await using unwanted = place.supervise(version, { first });
+    assert.equal(unwanted.isComing, true);
+  }
+  assert.deepEqual([place.starts, place.pids], [[], []]);
+});
+
 test('a process of this version is kept by the next supervisor, one of another version is replaced', async () => {
   await using place = new Place();
   const confined: number[] = [];

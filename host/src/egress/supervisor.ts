@@ -1,7 +1,7 @@
 /**
  * Keeps one egress process alive: adopts the one that runs, starts one where none does, replaces one of another
  * version, starts it again when it dies. After each of these it is told everything anew (`onUp`), before anybody is
- * told that it is up.
+ * told that it is up. Its first start may be put off until somebody wants it.
  *
  * What a newcomer would get wrong: while it is down sandboxes have no network, never an open one; so nothing here
  * is urgent enough to hold up the daemon. Whoever needs the process asks `up()` and lives with the answer.
@@ -22,8 +22,8 @@ export interface SupervisorOptions {
   /** Version that a running process must have to be kept. */
   readonly version: string;
   readonly start: () => Promise<StartedEgress>;
-  /** One that was started before, and is under its memory limit: it is taken in place of a first start. */
-  readonly first?: { readonly take: () => StartedEgress | undefined };
+  /** One that was started before, and is under its memory limit: it is taken in place of a first start. Put off: none was, and none is before it is wanted. */
+  readonly first?: { readonly take: () => StartedEgress | undefined; readonly isPutOff?: boolean };
   /** Puts a new process under its memory limit. */
   readonly confine: (pid: number) => Promise<void>;
   /** Tells the process everything. It counts as up when this resolves. */
@@ -40,18 +40,22 @@ type Phase = 'starting' | 'up' | 'down';
 export class EgressSupervisor implements AsyncDisposable {
   readonly #options: SupervisorOptions;
   readonly #stopping = new AbortController();
+  /** Aborted: its first start is put off no longer. */
+  readonly #wanted = new AbortController();
+  #isWantedSoon = false;
   readonly #done: Promise<void>;
   #phase: Phase = 'starting';
   #settled = Promise.withResolvers<void>();
   #ended: Promise<string> | undefined;
   /** Of this daemon's own start, until it has ended. */
   #own: StartedEgress | undefined;
-  /** It is the one that answers, and was told nothing yet. */
-  #isDeaf = false;
+  /** It is the one that answers or is going to, and was told nothing yet. */
+  #isDeaf: boolean;
 
-  /** Begins at once. */
+  /** Begins at once, where the first start is not put off. */
   constructor(options: SupervisorOptions) {
     this.#options = options;
+    this.#isDeaf = options.first?.isPutOff === true;
     this.#done = this.#run();
   }
 
@@ -59,13 +63,26 @@ export class EgressSupervisor implements AsyncDisposable {
     return this.#phase === 'up';
   }
 
-  /** A new process that hears no sandbox before it is told everything, and is not late. */
+  /** A new process that hears no sandbox before it is told everything, and is not late; or none before somebody wants it. */
   get isComing(): boolean {
-    return this.#phase === 'starting' && this.#isDeaf && this.#own !== undefined;
+    return this.#phase === 'starting' && this.#isDeaf;
   }
 
-  /** Waits for a start in progress. False where the process is down and its next start is some time away. */
+  /** Ends the putting off. */
+  want(): void {
+    this.#wanted.abort();
+  }
+
+  /** The same, when a command that begins now has had the processors for itself. */
+  wantBehindCommand(): void {
+    if (this.#isWantedSoon) return;
+    this.#isWantedSoon = true;
+    void pause(limits.egressBehindCommandMs, this.#stopping.signal).then(() => this.want());
+  }
+
+  /** Waits for a start in progress, and wants one that is put off. False where the process is down and its next start is some time away. */
   async up(): Promise<boolean> {
+    this.want();
     if (this.#phase === 'starting') await this.#settled.promise;
     return this.isUp;
   }
@@ -85,6 +102,9 @@ export class EgressSupervisor implements AsyncDisposable {
   async #run(): Promise<void> {
     const { signal } = this.#stopping;
     let failures = 0;
+    if (this.#options.first?.isPutOff === true) {
+      await pause(limits.egressWantedMs, AbortSignal.any([signal, this.#wanted.signal]));
+    }
     while (!signal.aborted) {
       try {
         const identity = await this.#bringUp();
@@ -175,7 +195,9 @@ export class EgressSupervisor implements AsyncDisposable {
     this.#own = started;
     this.#isDeaf = true;
     void ended.then(() => {
-      if (this.#own === started) this.#own = undefined;
+      if (this.#own !== started) return;
+      this.#own = undefined;
+      this.#isDeaf = false;
     });
     const { signal } = this.#stopping;
     const { startMs, waitsMax } = this.#options.patience ?? {

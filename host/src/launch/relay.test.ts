@@ -42,6 +42,34 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'user', 'user-s
     assert.deepEqual(await connection.closed, { bytesUp: 104_857_600, bytesDown: 104_857_600, reason: 0 });
   });
 
+  test('who watches is told when a sandbox connects and no egress process is there', async () => {
+    const told = Promise.withResolvers<string>();
+    const waiting: string[] = [];
+    const listener = {
+      onEvent: (change: string, { name }: { readonly name: string }) => {
+        if (change !== 'relay_waits') return;
+        waiting.push(name);
+        told.resolve(name);
+      },
+      onHelper: () => undefined,
+      onGap: () => undefined,
+    };
+    await using watch = place.client.watch(listener);
+    await watch.begun;
+    await using server = await HostServer.start(echo);
+    {
+      await using box = await launch('waiting');
+      const connecting = box.sh('/dialer half 1.1.1.1 80 hello');
+      assert.equal(await told.promise, 'waiting');
+      await using _egress = await ScriptedEgress.start(runDir, tunnel(server.port));
+      assert.equal((await connecting).output, 'hello|end\n');
+    }
+    await using _egress = await ScriptedEgress.start(runDir, tunnel(server.port));
+    await using box = await launch('heard');
+    assert.equal((await box.sh('/dialer half 1.1.1.1 80 hello')).output, 'hello|end\n');
+    assert.deepEqual(waiting, ['waiting']);
+  });
+
   test('address and port are what the program wanted when they are unusual', async () => {
     await using server = await HostServer.start(echo);
     const seen: ScriptedConnection[] = [];

@@ -142,9 +142,9 @@ async function bringUp(
  * that it does not know yet reaches nothing either, or where it hears nobody yet: what a command connects to meanwhile, its relay holds.
  */
 async function applyRules({ world, row, rules }: Sandbox): Promise<void> {
-  const isHeld = world.network.holdsAll;
+  if (world.network.holdsAll) return;
   const applied = world.network.apply(row.id);
-  if (opensAny(rules.policy) && !isHeld) return await applied;
+  if (opensAny(rules.policy)) return await applied;
   applied.catch((error: unknown) => world.log.error('create.rules', { sandbox: row.id, error }));
 }
 

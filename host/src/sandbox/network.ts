@@ -66,7 +66,7 @@ export interface SandboxNetwork {
   readonly callers: CallerNetwork;
   /** Stores a new sandbox's own secrets, until it is forgotten. Before its rules are applied. @throws disk_full */
   keepSecrets(id: SandboxId, secrets: OwnSecrets): Promise<void>;
-  /** Nothing of any sandbox is heard yet: its connections wait, and its rules are told before. */
+  /** Nothing of any sandbox is heard yet: its connections wait, and its rules, as they are then, are told before. */
   readonly holdsAll: boolean;
   /** Puts the present rules of one sandbox in force. Resolves when they are, or when they can't be now. */
   apply(id: SandboxId): Promise<void>;
@@ -80,7 +80,7 @@ export interface SandboxNetwork {
   traffic(ids: readonly SandboxId[]): Promise<ReadonlyMap<SandboxId, Traffic>>;
   /** What keeps rules from being in force. */
   problems(): readonly Problem[];
-  /** Variables for every command: placeholders, and where the authority's certificate lies; `hostTrust` where its root is the host's. */
+  /** Variables for a command that is about to begin: placeholders, and where the authority's certificate lies; `hostTrust` where its root is the host's. */
   environment(id: SandboxId, rules: NetworkRules, isOnHost: boolean): Readonly<Record<string, string>>;
   /**
    * The layer that makes a sandbox on these trees (topmost first) trust the authority, to be laid on top of them;

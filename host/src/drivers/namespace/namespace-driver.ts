@@ -60,6 +60,8 @@ export interface NamespaceDriverOptions {
   readonly hungMs: number;
   /** Relative path, host file: where a snapshot may be written. Given in bytes. */
   readonly snapshotBytesMax: number;
+  /** A sandbox has connected, or asked for a name, where no egress process was. */
+  readonly onRelayWaits?: () => void;
 }
 
 const launcherGone: Problem = {
@@ -107,6 +109,7 @@ export class NamespaceDriver implements Driver, Disposable {
         if (change === 'ended') this.#ended({ id: name, instance });
         if (change === 'upper_short') this.#short.add(instance);
         if (change === 'upper_roomy') this.#short.delete(instance);
+        if (change === 'relay_waits') options.onRelayWaits?.();
         if (change === 'upper_errors') this.#damaged.set(instance, name);
       },
       onHelper: (isThere) => {
