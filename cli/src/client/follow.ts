@@ -3,9 +3,8 @@ import { readEvents, type ServerEvent } from '@squash/sdk/event-stream';
 import { CliFailure, exitCodes } from '../failure.ts';
 import type { Client } from './client.ts';
 
-/** Attempts without a new event before a broken stream is given up: the daemon may be restarting. */
-const attemptsMax = 5;
-const retryMs = 500;
+/** Before each new attempt, until a broken stream is given up: the daemon may be restarting with many sandboxes. An event begins them anew. */
+const pausesMs = [500, 500, 1_000, 2_000, 3_000, 5_000];
 
 export interface Following<T> {
   /** What breaks off, for the failure. */
@@ -29,11 +28,12 @@ export async function followEvents<T>(client: Client, { what, request, onEvent }
       }
     } catch (failure) {
       const isBroken = !(failure instanceof CliFailure) || failure.exitCode === exitCodes.unreachable;
-      if (!isBroken || attempts >= attemptsMax) throw failure;
+      if (!isBroken || pausesMs[attempts] === undefined) throw failure;
     }
-    if (attempts >= attemptsMax) {
+    const pauseMs = pausesMs[attempts];
+    if (pauseMs === undefined) {
       throw new CliFailure('unreachable', `the stream of ${what} broke off`, exitCodes.unreachable);
     }
-    await new Promise((resolve) => setTimeout(resolve, retryMs));
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }
