@@ -15,12 +15,14 @@ export interface Following<T> {
   readonly onEvent: (event: ServerEvent) => T | undefined | Promise<T | undefined>;
 }
 
-/** @throws CliFailure where nothing comes back; a refusal or a reader that has gone is final */
+/** @throws CliFailure where nobody is there, or nothing comes back; a refusal or a reader that has gone is final */
 export async function followEvents<T>(client: Client, { what, request, onEvent }: Following<T>): Promise<T> {
+  let wasThere = false;
   for (let attempts = 0; ; attempts += 1) {
     try {
       const { path, headers } = request();
       const response = await client.open(path, { ...headers, accept: 'text/event-stream' });
+      wasThere = true;
       for await (const event of readEvents(response.body())) {
         attempts = 0;
         const end = await onEvent(event);
@@ -28,7 +30,7 @@ export async function followEvents<T>(client: Client, { what, request, onEvent }
       }
     } catch (failure) {
       const isBroken = !(failure instanceof CliFailure) || failure.exitCode === exitCodes.unreachable;
-      if (!isBroken || pausesMs[attempts] === undefined) throw failure;
+      if (!isBroken || !wasThere || pausesMs[attempts] === undefined) throw failure;
     }
     const pauseMs = pausesMs[attempts];
     if (pauseMs === undefined) {
