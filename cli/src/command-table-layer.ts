@@ -9,7 +9,13 @@ export const layerCommands: readonly CommandSpec[] = [
     group: 'layer',
     summary: 'keep a sandbox’s files under a label',
     positionals: [sandbox, { name: 'label', kind: 'text', optional: true }],
-    flags: [{ name: 'label', value: 'KEY[=VALUE]', repeats: true, summary: 'a label to find it by' }],
+    flags: [
+      { name: 'label', value: 'KEY[=VALUE]', repeats: true, summary: 'a label to find it by' },
+      {
+        name: 'with-memory',
+        summary: 'with its processes, of a microVM: squash fork --with-memory goes on with them',
+      },
+    ],
     load: () => import('./commands/snapshot.ts'),
   },
   {
@@ -17,7 +23,7 @@ export const layerCommands: readonly CommandSpec[] = [
     group: 'layer',
     summary: 'put a sandbox’s files back to a snapshot; its running commands end',
     positionals: [sandbox, { name: 'label', kind: 'snapshot' }],
-    flags: [],
+    flags: [{ name: 'with-memory', summary: 'of one that was taken with it: the processes of then go on' }],
     load: () => import('./commands/restore.ts'),
   },
   {

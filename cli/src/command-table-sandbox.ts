@@ -182,7 +182,10 @@ export const sandboxCommands: readonly CommandSpec[] = [
     flags: [
       ...createFlags.filter((flag) => !['layers', 'task'].includes(flag.name)),
       ...nativeFlags,
-      { name: 'with-memory', summary: 'with its processes, of a microVM: both go on where it is now' },
+      {
+        name: 'with-memory',
+        summary: 'with its processes, of a microVM: both go on where it is now, or was at that snapshot',
+      },
     ],
     notes: 'With <label> the files of that snapshot. What is not named is as in the other one.',
     load: () => import('./commands/fork.ts'),

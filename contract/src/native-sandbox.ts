@@ -160,7 +160,7 @@ export const sandboxCreateSchema = z.strictObject({
     .boolean()
     .optional()
     .describe(
-      'with `from.sandbox`, a microVM in QEMU: the new one goes on with the processes of the other, from its memory and on its disk as they are now',
+      'with `from.sandbox`, a microVM in QEMU: the new one goes on with the processes of the other, from its memory and on its disk as they are now; with `from.snapshot`, which was taken with `memory`: as they were then',
     ),
 });
 export type SandboxCreate = z.infer<typeof sandboxCreateSchema>;

@@ -13,6 +13,12 @@ export const snapshotSchema = z.strictObject({
   labels: z.record(z.string(), z.string()),
   created_at: z.string(),
   size_bytes: z.int().describe('of its own file; a download may be larger where it is not whole'),
+  memory_bytes: z
+    .int()
+    .nullable()
+    .describe(
+      'of the memory and the disk that were saved with it, which are on this machine alone; null: none were',
+    ),
   location: z.enum(['local', 'remote']).describe('`remote`: only the bucket has it; a restore brings it'),
   whole: z.boolean().describe('false: its file holds what was written since the snapshot it was taken on'),
   base: z
@@ -37,6 +43,12 @@ export type SnapshotPage = z.infer<typeof snapshotPageSchema>;
 export const snapshotCreateSchema = z.strictObject({
   label: snapshotLabelSchema.optional().describe('its name; none: YYYYMMDD-HHMMSS, UTC'),
   labels: labelsSchema.default({}),
+  memory: z
+    .boolean()
+    .optional()
+    .describe(
+      'of a microVM in QEMU that runs: with its processes, so that `sandbox.create` with `memory` makes sandboxes that go on with them',
+    ),
 });
 
 /** What a PATCH changes. What is left out stays as it is. */
@@ -46,7 +58,13 @@ export const snapshotChangeSchema = z.strictObject({
 });
 export type SnapshotPatch = z.infer<typeof snapshotChangeSchema>;
 
-export const snapshotRestoreSchema = z.strictObject({ snapshot: snapshotLabelSchema });
+export const snapshotRestoreSchema = z.strictObject({
+  snapshot: snapshotLabelSchema,
+  memory: z
+    .boolean()
+    .optional()
+    .describe('of one that was taken with `memory`: the processes of then go on, on the disk of then'),
+});
 
 /** What a snapshot is compared with. A snapshot of the name `base` or `current` can't be said here. */
 export const diffAgainstSchema = z

@@ -151,7 +151,7 @@ class SandboxCreateOptions(TypedDict, total=False):
     backend: Literal["chroot", "vm"]
     """what isolates it; none: as the sandbox that it is made from, else as SQUASH_BACKEND says"""
     memory: bool
-    """with `from.sandbox`, a microVM in QEMU: the new one goes on with the processes of the other, from its memory and on its disk as they are now"""
+    """with `from.sandbox`, a microVM in QEMU: the new one goes on with the processes of the other, from its memory and on its disk as they are now; with `from.snapshot`, which was taken with `memory`: as they were then"""
 
 
 class SandboxListOptions(TypedDict, total=False):
@@ -599,6 +599,8 @@ class ImageFlattenOptions(_ImageFlattenOptions, total=False):
 class SnapshotCreateOptions(TypedDict, total=False):
     labels: Mapping[str, str]
     """whatever the client wants to find it by"""
+    memory: bool
+    """of a microVM in QEMU that runs: with its processes, so that `sandbox.create` with `memory` makes sandboxes that go on with them"""
 
 
 class SnapshotListOptions(TypedDict, total=False):
@@ -613,6 +615,11 @@ class SnapshotUpdateOptions(TypedDict, total=False):
     """its new name"""
     labels: Mapping[str, str | None]
     """each is set, or with null removed; the others stay"""
+
+
+class SnapshotRestoreOptions(TypedDict, total=False):
+    memory: bool
+    """of one that was taken with `memory`: the processes of then go on, on the disk of then"""
 
 
 class SnapshotDiffOptions(TypedDict, total=False):

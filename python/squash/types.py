@@ -919,6 +919,8 @@ class SnapshotTaken(Record):
     created_at: str
     size_bytes: int
     """of its own file; a download may be larger where it is not whole"""
+    memory_bytes: int | None
+    """of the memory and the disk that were saved with it, which are on this machine alone; null: none were"""
     location: Literal["local", "remote"]
     """`remote`: only the bucket has it; a restore brings it"""
     whole: bool
@@ -934,6 +936,7 @@ class SnapshotTaken(Record):
         "labels": r.mapping(r.text),
         "created_at": r.text,
         "size_bytes": r.integer,
+        "memory_bytes": r.nullable(r.integer),
         "location": r.text,
         "whole": r.boolean,
         "base": r.nullable(r.text),
@@ -949,6 +952,8 @@ class Snapshot(Record):
     created_at: str
     size_bytes: int
     """of its own file; a download may be larger where it is not whole"""
+    memory_bytes: int | None
+    """of the memory and the disk that were saved with it, which are on this machine alone; null: none were"""
     location: Literal["local", "remote"]
     """`remote`: only the bucket has it; a restore brings it"""
     whole: bool
@@ -962,6 +967,7 @@ class Snapshot(Record):
         "labels": r.mapping(r.text),
         "created_at": r.text,
         "size_bytes": r.integer,
+        "memory_bytes": r.nullable(r.integer),
         "location": r.text,
         "whole": r.boolean,
         "base": r.nullable(r.text),

@@ -1460,7 +1460,7 @@ export type SandboxCreate = {
   readonly mounts?: readonly MountWish[];
   /** what isolates it; none: as the sandbox that it is made from, else as SQUASH_BACKEND says */
   readonly backend?: "chroot" | "vm";
-  /** with `from.sandbox`, a microVM in QEMU: the new one goes on with the processes of the other, from its memory and on its disk as they are now */
+  /** with `from.sandbox`, a microVM in QEMU: the new one goes on with the processes of the other, from its memory and on its disk as they are now; with `from.snapshot`, which was taken with `memory`: as they were then */
   readonly memory?: boolean;
 };
 
@@ -1671,6 +1671,8 @@ export interface Snapshot {
   readonly created_at: string;
   /** of its own file; a download may be larger where it is not whole */
   readonly size_bytes: number;
+  /** of the memory and the disk that were saved with it, which are on this machine alone; null: none were */
+  readonly memory_bytes: number | null;
   /** `remote`: only the bucket has it; a restore brings it */
   readonly location: "local" | "remote";
   /** false: its file holds what was written since the snapshot it was taken on */
@@ -1693,6 +1695,8 @@ export interface SnapshotCreate {
   readonly label?: string;
   /** whatever the client wants to find it by. Default: {} */
   readonly labels?: Readonly<Record<string, string>>;
+  /** of a microVM in QEMU that runs: with its processes, so that `sandbox.create` with `memory` makes sandboxes that go on with them */
+  readonly memory?: boolean;
 }
 
 export interface SnapshotPage {
@@ -1703,6 +1707,8 @@ export interface SnapshotPage {
 
 export interface SnapshotRestore {
   readonly snapshot: string;
+  /** of one that was taken with `memory`: the processes of then go on, on the disk of then */
+  readonly memory?: boolean;
 }
 
 export interface SnapshotTaken {
@@ -1711,6 +1717,8 @@ export interface SnapshotTaken {
   readonly created_at: string;
   /** of its own file; a download may be larger where it is not whole */
   readonly size_bytes: number;
+  /** of the memory and the disk that were saved with it, which are on this machine alone; null: none were */
+  readonly memory_bytes: number | null;
   /** `remote`: only the bucket has it; a restore brings it */
   readonly location: "local" | "remote";
   /** false: its file holds what was written since the snapshot it was taken on */

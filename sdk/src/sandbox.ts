@@ -24,7 +24,7 @@ import type {
   SandboxUsage,
   SnapshotTaken,
 } from './records.gen.ts';
-import { Snapshots } from './snapshots.ts';
+import { type RestoreOptions, Snapshots } from './snapshots.ts';
 
 export type CreateOptions = SandboxCreate & Signal;
 export type SandboxFilter = Operations['sandbox.list']['query'] & Signal;
@@ -169,8 +169,8 @@ export class Sandbox implements AsyncDisposable {
     return await this.snapshots.create({ ...(label !== undefined && { label }), ...options });
   }
 
-  /** `snapshot.restore`: puts it back to a snapshot. What runs in it ends. */
-  async restore(label: string, options: Signal = {}): Promise<SandboxRecord> {
+  /** `snapshot.restore`: see `Snapshots.restore`. */
+  async restore(label: string, options: RestoreOptions = {}): Promise<SandboxRecord> {
     return this.#seen(await this.snapshots.restore(label, options));
   }
 

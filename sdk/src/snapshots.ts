@@ -9,12 +9,15 @@ import type {
   Snapshot,
   SnapshotChange,
   SnapshotCreate,
+  SnapshotRestore,
   SnapshotTaken,
 } from './records.gen.ts';
 import type { Upload } from './transport.ts';
 
 export type SnapshotFilter = Operations['snapshot.list']['query'] & Signal;
 export type DiffOptions = Omit<Operations['snapshot.diff']['query'], 'cursor'> & Signal;
+
+export type RestoreOptions = Omit<SnapshotRestore, 'snapshot'> & Signal;
 
 export class Snapshots {
   readonly #connection: Connection;
@@ -51,13 +54,13 @@ export class Snapshots {
     await this.#connection.call('snapshot.remove', { path: this.#pathOf(label), ...options });
   }
 
-  /** `snapshot.restore`: puts the sandbox back to it. What runs in it ends. */
-  async restore(label: string, options: Signal = {}): Promise<SandboxRecord> {
+  /** `snapshot.restore`: puts the sandbox back to it. What runs in it ends; with `memory` the processes of then go on. */
+  async restore(label: string, { signal, ...body }: RestoreOptions = {}): Promise<SandboxRecord> {
     return await this.#connection.call('snapshot.restore', {
       path: { id: this.#sandbox },
-      body: { snapshot: label },
+      body: { snapshot: label, ...body },
       takesMs: startMsMax,
-      ...options,
+      signal,
     });
   }
 

@@ -1,6 +1,6 @@
 /** `squash restore`: the writable layer as a snapshot kept it. */
 import type { SandboxInfo } from '@squash/contract/sandbox';
-import { sandboxPath } from '../client/client.ts';
+import { apiPath, sandboxPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
 import { printJson } from '../output/print.ts';
@@ -8,8 +8,16 @@ import { printInfo } from './info.ts';
 
 export async function run(call: Call): Promise<number> {
   const [id = '', label] = call.positionals;
-  const info = await call.client.post<SandboxInfo>(sandboxPath(id, ['restore']), { label });
+  const info = call.flags.isSet('with-memory')
+    ? await goOn(call, id, label)
+    : await call.client.post<SandboxInfo>(sandboxPath(id, ['restore']), { label });
   if (call.json) printJson(info);
   else printInfo(info);
   return exitCodes.ok;
+}
+
+/** Only `/v1` knows memory; what it is then is told in the same words. */
+async function goOn({ client }: Call, id: string, snapshot: string | undefined): Promise<SandboxInfo> {
+  await client.post(apiPath(['v1', 'sandboxes', id, 'restore']), { snapshot, memory: true });
+  return await client.get<SandboxInfo>(sandboxPath(id));
 }

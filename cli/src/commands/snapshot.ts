@@ -14,9 +14,11 @@ interface Taken {
 export async function run(call: Call): Promise<number> {
   const [id = '', label] = call.positionals;
   const body = label === undefined ? {} : { label };
-  const taken = call.flags.isSet('label')
-    ? await takeLabelled(call, id, body)
-    : await call.client.post<Taken>(sandboxPath(id, ['snapshot']), body);
+  const { flags } = call;
+  const taken =
+    flags.isSet('label') || flags.isSet('with-memory')
+      ? await takeNative(call, id, body)
+      : await call.client.post<Taken>(sandboxPath(id, ['snapshot']), body);
   if (call.json) {
     printJson(taken);
   } else {
@@ -26,8 +28,12 @@ export async function run(call: Call): Promise<number> {
   return exitCodes.ok;
 }
 
-/** Only `/v1` knows labels. The names of the other answer stand beside its own. */
-async function takeLabelled({ client, flags }: Call, id: string, body: object): Promise<Taken> {
-  const taken = await client.post<SnapshotTaken>(snapshotPath(id), { ...body, labels: labelsOf(flags) });
+/** Only `/v1` knows labels and memory. The names of the other answer stand beside its own. */
+async function takeNative({ client, flags }: Call, id: string, body: object): Promise<Taken> {
+  const taken = await client.post<SnapshotTaken>(snapshotPath(id), {
+    ...body,
+    ...(flags.isSet('label') && { labels: labelsOf(flags) }),
+    ...(flags.isSet('with-memory') && { memory: true }),
+  });
   return { ...taken, snapshot: taken.label, size: taken.size_bytes };
 }

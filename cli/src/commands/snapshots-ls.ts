@@ -15,6 +15,11 @@ export function sizeOf({ size_bytes, size = 0 }: AnySnapshot): number {
   return size_bytes ?? size;
 }
 
+/** A daemon of an earlier release says nothing of it. */
+function memoryOf({ memory_bytes: bytes }: Partial<AnySnapshot>): string {
+  return bytes === null || bytes === undefined ? '' : formatBytes(bytes);
+}
+
 export async function run({ client, flags, positionals, json }: Call): Promise<number> {
   const path = snapshotPath(positionals[0] ?? '');
   const snapshots = await listAll<AnySnapshot>(client, path, { label: labelQuery(flags) });
@@ -31,6 +36,7 @@ export async function run({ client, flags, positionals, json }: Call): Promise<n
       { title: 'LABEL', text: (each) => each.label },
       { title: 'AGE', text: (each) => formatAge(each.created_at ?? each.created ?? ''), align: 'right' },
       { title: 'SIZE', text: (each) => formatBytes(sizeOf(each)), align: 'right' },
+      { title: 'MEMORY', text: memoryOf, align: 'right' },
       { title: 'ON', text: (each) => (each.whole ? '' : (each.base ?? '(removed)')) },
       { title: 'ACTIVE', text: (each) => (each.active ? 'yes' : '') },
       { title: 'LABELS', text: (each) => labelWords(each.labels) },

@@ -84,11 +84,13 @@ const snapshotCreate = defineOperation({
   path: '/v1/sandboxes/{id}/snapshots',
   dialect: 'native',
   summary: 'Save what was written in a sandbox; commands stand still meanwhile and go on',
-  description: 'Of one that is stopped its files are saved as they lie there.',
+  description:
+    'Of one that is stopped its files are saved as they lie there. With `memory` a microVM in QEMU is saved with its processes: it stands still ' +
+    'meanwhile and can not be reached, and goes on.',
   params: sandboxParams,
   body: snapshotCreateSchema,
   answers: [{ status: 201, description: 'The snapshot', schema: snapshotTakenSchema }],
-  errors: [...takeErrors, 'launch_failed'],
+  errors: [...takeErrors, 'unsupported_feature', 'guest_failed', 'launch_failed'],
   permission: 'manage',
 });
 
@@ -101,7 +103,7 @@ const snapshotRestore = defineOperation({
   params: sandboxParams,
   body: snapshotRestoreSchema,
   answers: [{ status: 200, description: 'The sandbox', schema: sandboxSchema }],
-  errors: restoreErrors,
+  errors: [...restoreErrors, 'unsupported_feature'],
   permission: 'manage',
 });
 

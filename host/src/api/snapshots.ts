@@ -35,7 +35,7 @@ export function snapshotHandlers(
       return empty;
     },
     'snapshot.restore': async ({ params, body }) => {
-      await snapshots.restore(params.id, body.snapshot);
+      await snapshots.restore(params.id, { label: body.snapshot, memory: body.memory });
       return json(sandboxes.describe(params.id));
     },
     'snapshot.diff': ({ params, query, caller }) =>
@@ -55,7 +55,7 @@ export function snapshotHandlers(
       return json({ snapshot: label, size: size_bytes, pause_ms });
     },
     'seed.restore': async ({ params, body }) => {
-      await snapshots.restore(params.id, body.label);
+      await snapshots.restore(params.id, { label: body.label });
       return json(sandboxes.get(params.id));
     },
   };

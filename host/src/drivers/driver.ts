@@ -40,7 +40,7 @@ export interface StartSpec {
   readonly mounts: readonly MountSpec[];
   readonly limits: SandboxLimits;
   /** It goes on from these, of one with the same lowers and limits; its upper is new. */
-  readonly memory?: MemoryFiles | undefined;
+  readonly memory?: (MemoryFiles & { readonly machine: MachineKind }) | undefined;
   /** The root is the host's file system as far as these show it, and `lowers` are none. */
   readonly hostRoot?: HostRootSpec | undefined;
 }
@@ -49,6 +49,15 @@ export interface StartSpec {
 export interface MemoryFiles {
   readonly memory: string;
   readonly disk: string;
+}
+
+/** What a saved memory needs to go on, by part: the same words there as here. */
+export type MachineKind = Readonly<Record<string, string>>;
+
+export interface SavedMachine {
+  readonly machine: MachineKind;
+  /** How long it stood still. */
+  readonly stillMs: number;
 }
 
 export interface HostRootSpec {
@@ -258,11 +267,9 @@ export interface Driver {
    * Writes what one that runs holds to two new files, and lets it go on, also where that fails. Meanwhile it can't be reached: whoever
    * connects waits, and who was connected is cut off. @throws vm_unsupported, guest_failed, disk_full
    */
-  saveMemory(
-    saved: Pick<StartSpec, 'id' | 'backend' | 'limits'>,
-    to: MemoryFiles,
-    giveUp: AbortSignal,
-  ): Promise<void>;
+  saveMemory(saved: StartSpec, to: MemoryFiles, giveUp: AbortSignal): Promise<SavedMachine>;
+  /** Of a start from a saved memory. @throws vm_unsupported where that was saved on another machine than there is */
+  checkSaved(spec: StartSpec): Promise<void>;
   /** All sandboxes whose PID 1 lives, whoever started them. */
   list(): Promise<readonly RunningSandbox[]>;
   /** A byte stream to PID 1. @throws guest_failed when nobody listens */

@@ -133,7 +133,8 @@ function useOfSandbox({ row, snapshots, runs }: Sandbox): QuotaUse {
     sandboxes: 1,
     memory_mb: row.memoryMb,
     cpu: row.cpu,
-    disk_mb: snapshots.reduce((bytes, { size }) => bytes + size, upperBytes) / mib,
+    disk_mb:
+      snapshots.reduce((bytes, { size, memory }) => bytes + size + (memory?.bytes ?? 0), upperBytes) / mib,
     execs: runs.size,
   };
 }

@@ -14,7 +14,7 @@ import type {
 import type { LayerRef } from '#store/rows.ts';
 import { askDiff, type DiffQuery, diffPage } from '../sandbox/diff.ts';
 import { hasLabels } from '../sandbox/labels.ts';
-import { restore, snapshot, type SnapshotWish } from '../sandbox/layering.ts';
+import { restore, type RestoreWish, snapshot, type SnapshotWish } from '../sandbox/layering.ts';
 import type { RemoteSnapshot, RemoteSnapshots } from '../sandbox/remote-snapshots.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import {
@@ -39,7 +39,7 @@ export interface SnapshotQuery extends PageQuery {
 
 export interface Snapshots {
   take(id: SandboxId, wish: SnapshotWish): Promise<SnapshotTaken>;
-  restore(id: SandboxId, label: SnapshotLabel): Promise<void>;
+  restore(id: SandboxId, wish: RestoreWish): Promise<void>;
   /** Oldest first. @throws invalid_request for a cursor that is none */
   page(id: SandboxId, query: SnapshotQuery): Promise<SnapshotPage>;
   get(id: SandboxId, label: SnapshotLabel): Promise<SnapshotDetails>;
@@ -84,8 +84,10 @@ export class LocalSnapshots implements Snapshots {
 
   take(id: SandboxId, wish: SnapshotWish): Promise<SnapshotTaken> {
     return this.#residents.operate(id, async (sandbox) => {
-      // How large it becomes shows when it is made: it is refused where there is no room at all.
-      using _room = this.#quotas.holdDisk(`take a snapshot of sandbox "${id}"`, sandbox.row.owner, 1);
+      const { owner, limits } = sandbox.row;
+      // How large it becomes shows when it is made: it is refused where there is no room at all, or none for a whole memory.
+      const bytes = wish.memory === true ? limits.memoryBytesMax : 1;
+      using _room = this.#quotas.holdDisk(`take a snapshot of sandbox "${id}"`, owner, bytes);
       this.#admission.checkAgain('take a snapshot of', sandbox);
       const { label, pauseMs } = await snapshot(sandbox, wish);
       return { ...getSnapshot(sandbox, label), pause_ms: pauseMs };
@@ -93,12 +95,12 @@ export class LocalSnapshots implements Snapshots {
   }
 
   /** Resolves when the sandbox goes on. Its turn lasts until what was written before is removed. */
-  async restore(id: SandboxId, label: SnapshotLabel): Promise<void> {
-    await this.bring(id, label);
+  async restore(id: SandboxId, wish: RestoreWish): Promise<void> {
+    await this.bring(id, wish.label);
     const restored = Promise.withResolvers<void>();
     const turn = this.#residents.operate(id, async (sandbox) => {
       this.#admission.checkAgain('restore', sandbox);
-      await restore(sandbox, label, restored.resolve);
+      await restore(sandbox, wish, restored.resolve);
     });
     // A failure behind the answer leaves its intent in the row, which the next start completes.
     turn.then(restored.resolve, restored.reject);
@@ -226,5 +228,5 @@ async function opened(
 
 function remoteDetails({ label, size, createdMs, isWhole }: RemoteSnapshot): SnapshotDetails {
   const own = { label, labels: {}, created_at: rfc3339(createdMs), size_bytes: size };
-  return { ...own, location: 'remote', whole: isWhole, base: null, active: false };
+  return { ...own, memory_bytes: null, location: 'remote', whole: isWhole, base: null, active: false };
 }

@@ -27,7 +27,7 @@ export async function adoptFiles(
     const layers = saved.layers ?? (await layersAsked(world, request));
     const rows = pieces.map(({ label, labels }, at): SnapshotRow => {
       const base = pieces[at - 1]?.label ?? null;
-      return { label, createdMs, size: sizes[at] ?? 0, digest: null, base, layers, labels };
+      return { label, createdMs, size: sizes[at] ?? 0, digest: null, base, layers, labels, memory: null };
     });
     const sandbox = insertStacked({ world, request, image: saved.image }, rows, saved.label);
     // Still under the lock: who collects unused trees asks the registered sandboxes what they use.

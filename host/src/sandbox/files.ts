@@ -16,9 +16,12 @@ import { errorText } from '@squash/base/bug';
 import { isErrno } from '@squash/base/errno';
 import type { Log } from '@squash/base/log';
 import type { SandboxRow, SnapshotRow } from '#store/rows.ts';
+import type { MemoryFiles } from '../drivers/driver.ts';
 import { type SandboxFile, readSandboxFile, writeSandboxFile } from '#store/sandbox-file.ts';
 
 const snapshotSuffix = '.squashfs';
+/** Of what may lie beside it: a microVM's memory and disk. Nothing is one of these but by its snapshot's row. */
+const memorySuffixes = { memory: '.memory', disk: '.disk' } as const;
 
 export interface FilesOptions {
   readonly dataDir: string;
@@ -55,6 +58,11 @@ export class SandboxFiles {
 
   snapshot(id: SandboxId, label: SnapshotLabel): string {
     return join(this.directory(id), 'snapshots', `${label}${snapshotSuffix}`);
+  }
+
+  snapshotMemory(id: SandboxId, label: SnapshotLabel): MemoryFiles {
+    const beside = join(this.directory(id), 'snapshots', label);
+    return { memory: beside + memorySuffixes.memory, disk: beside + memorySuffixes.disk };
   }
 
   layer(digest: LayerDigest): string {
@@ -97,17 +105,43 @@ export class SandboxFiles {
 
   async dropSnapshot(id: SandboxId, label: SnapshotLabel): Promise<void> {
     await rm(this.snapshot(id, label), { force: true });
+    await this.dropSnapshotMemory(id, label);
+  }
+
+  async dropSnapshotMemory(id: SandboxId, label: SnapshotLabel): Promise<void> {
+    for (const path of Object.values(this.snapshotMemory(id, label))) await rm(path, { force: true });
   }
 
   /** The same file under a second label; what has that label is a crash's. One that is missing stays missing. */
   async linkSnapshot(id: SandboxId, from: SnapshotLabel, to: SnapshotLabel): Promise<void> {
     await this.dropSnapshot(id, to);
-    try {
-      await link(this.snapshot(id, from), this.snapshot(id, to));
-    } catch (error) {
-      if (!isErrno(error, 'ENOENT')) throw error;
-    }
+    await linkFound(this.snapshot(id, from), this.snapshot(id, to));
     await syncDirectory(dirname(this.snapshot(id, to)));
+  }
+
+  /** Behind `linkSnapshot`. */
+  async linkSnapshotMemory(id: SandboxId, from: SnapshotLabel, to: SnapshotLabel): Promise<void> {
+    const [source, target] = [this.snapshotMemory(id, from), this.snapshotMemory(id, to)];
+    await linkFound(source.memory, target.memory);
+    await linkFound(source.disk, target.disk);
+    await syncDirectory(dirname(target.memory));
+  }
+
+  /** Takes over two files of the data directory, on the disk when it resolves. Nobody reads them but the daemon, and a VMM that is given them. */
+  async takeSnapshotMemory(id: SandboxId, label: SnapshotLabel, from: MemoryFiles): Promise<void> {
+    const to = this.snapshotMemory(id, label);
+    await makeDirectory(dirname(to.memory));
+    for (const part of ['memory', 'disk'] as const) {
+      const file = await open(from[part], 'r+');
+      try {
+        await file.chmod(0o600);
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      await rename(from[part], to[part]);
+    }
+    await syncDirectory(dirname(to.memory));
   }
 
   /** A file under a second name, of another sandbox: neither changes it. */
@@ -237,6 +271,14 @@ export class SandboxFiles {
       .finally(() => this.#removals.delete(removal));
     this.#removals.add(removal);
     return removal;
+  }
+}
+
+async function linkFound(from: string, to: string): Promise<void> {
+  try {
+    await link(from, to);
+  } catch (error) {
+    if (!isErrno(error, 'ENOENT')) throw error;
   }
 }
 

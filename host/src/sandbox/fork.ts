@@ -20,6 +20,7 @@ import { soughtSnapshot } from './layering.ts';
 import { checkMounts } from './mounts.ts';
 import { removeSandbox } from './remove.ts';
 import { Sandbox } from './sandbox.ts';
+import { heldMemory } from './snapshot-memory.ts';
 import { snapshotChain } from './stacking.ts';
 import type { World } from './world.ts';
 
@@ -55,28 +56,29 @@ export async function forkFiles(forking: Forking, register: (made: Sandbox) => v
   const { source, snapshot } = forking;
   if (snapshot !== undefined) await soughtSnapshot(source, snapshot);
   if (forking.memory) {
-    const memory = await saveMemory(source);
+    const memory = await (snapshot === undefined ? saveMemory(source) : heldMemory(source, snapshot));
     try {
-      return { made: await forkPieces(forking, undefined, register), memory };
+      return { made: await forkPieces(forking, { memory }, register), memory };
     } catch (error) {
       await dropMemory(memory);
       throw error;
     }
   }
   const saved = snapshot === undefined ? await saveWritten(source) : undefined;
-  return { made: await forkPieces(forking, saved, register), memory: undefined };
+  return { made: await forkPieces(forking, { saved }, register), memory: undefined };
 }
 
 async function forkPieces(
   forking: Forking,
-  saved: Saved | undefined,
+  { saved, memory }: { readonly saved?: Saved | undefined; readonly memory?: MemoryStart },
   register: (made: Sandbox) => void,
 ): Promise<Sandbox> {
   const { world, source, snapshot } = forking;
   try {
-    const pieces = piecesOf(source, snapshot, saved);
+    const start = memory === undefined ? (snapshot ?? source.row.activeSnapshot) : memory.base;
+    const pieces = piecesOf(source, start, saved);
     const made = await world.layerLock.shared(async () => {
-      const fork = insert(forking, pieces);
+      const fork = insert(forking, pieces, memory?.like);
       // Still under the lock: who collects unused trees asks the registered sandboxes what they use.
       register(fork);
       return fork;
@@ -104,12 +106,10 @@ async function saveWritten(source: Sandbox): Promise<Saved> {
   return { path, bytes: packed.bytes };
 }
 
-function insert(forking: Forking, pieces: readonly Piece[]): Sandbox {
+function insert(forking: Forking, pieces: readonly Piece[], like: MemoryStart['like'] | undefined): Sandbox {
   const rows = pieces.map((piece) => piece.row).toReversed();
-  if (!forking.memory) return insertStacked(forking, rows, originLabel);
-  const { layers, trust, limits: held } = forking.source.row;
-  const label = rows.length === 0 ? null : originLabel;
-  return insertStacked({ ...forking, like: { layers, trust, limits: held } }, rows, label);
+  if (like === undefined) return insertStacked(forking, rows, originLabel);
+  return insertStacked({ ...forking, like }, rows, rows.length === 0 ? null : originLabel);
 }
 
 /** A new sandbox on the last of these snapshots, whose files are still to be put into its directory. Hold `layerLock`. */
@@ -174,10 +174,9 @@ async function takePieces(
 /** Topmost first. What lies beneath keeps names that no client can say: it is there as long as it is needed. */
 function piecesOf(
   { row, snapshots, world }: Sandbox,
-  snapshot: SnapshotLabel | undefined,
+  start: SnapshotLabel | null,
   saved: Saved | undefined,
 ): readonly Piece[] {
-  const start = snapshot ?? row.activeSnapshot;
   const chain = start === null ? [] : snapshotChain(snapshots, start);
   const pieces: Piece[] = chain.map((each) => ({ row: each, from: each.label }));
   if (saved !== undefined) {
@@ -189,6 +188,7 @@ function piecesOf(
       base: null,
       layers,
       labels: {},
+      memory: null,
     };
     pieces.unshift({ row: { ...written, label: originLabel }, from: 'saved' });
   }
@@ -205,6 +205,8 @@ function piecesOf(
       label: labelAt(at),
       base: at === pieces.length - 1 ? null : labelAt(at + 1),
       labels: {},
+      // The files alone go along.
+      memory: null,
     },
     from,
   }));
@@ -214,14 +216,14 @@ function piecesOf(
 export function inherited(wish: CreateWish, source: Sandbox): CreateWish {
   const { row } = source;
   refuseHostRoot(row, 'be forked');
-  checkMemoryFork(wish, source);
+  const model = checkMemoryFork(wish, source);
   const { native } = wish;
   if (native === undefined) return wish;
   const policy = wish.policy ?? row.policy ?? undefined;
   return {
     ...wish,
-    cpu: wish.cpu ?? row.cpu,
-    memoryMb: wish.memoryMb ?? row.memoryMb,
+    cpu: wish.cpu ?? model.cpu,
+    memoryMb: wish.memoryMb ?? model.memoryMb,
     policy,
     allowNet: policy === undefined ? (row.allowNet ?? undefined) : undefined,
     secrets: native.secrets ?? row.secrets,

@@ -11,13 +11,17 @@ import { type ModuleName, type SnapshotLabel, snapshotLabelSchema } from '@squas
 import { limits } from '@squash/contract/limits';
 import { faultPoint } from '#sandbox/fault.ts';
 import type { SandboxRow, SnapshotRow } from '#store/rows.ts';
+import type { PackResult } from '../drivers/driver.ts';
 import type { SandboxChange } from '#store/sandboxes.ts';
 import { checkPrograms } from './compatible.ts';
 import { endLost } from './lost-commands.ts';
 import type { Sandbox } from './sandbox.ts';
 import { basisOf, indexToWrite, keepIndex } from './snapshot-index.ts';
 import { findFiles } from './snapshot-intake.ts';
+import { checkMemory, type MemoryStart } from './fork-memory.ts';
+import { startOnMemory, withMemory } from './restore-memory.ts';
 import { refuseHostRoot } from './host-root.ts';
+import { packWithMemory } from './snapshot-memory.ts';
 import { checkFree, checkRoom, findSnapshot, sweepRemoved } from './snapshots.ts';
 import { prefixOf, snapshotChain } from './stacking.ts';
 import { bringMissing, checkLayerCount } from './trees.ts';
@@ -47,20 +51,36 @@ export async function activate(sandbox: Sandbox, module: ModuleName): Promise<vo
 /**
  * The sandbox goes on with an empty upper on top of the snapshot, on the modules it had when that was taken: a
  * module activated later is gone again, as everything written later is. `onRestored` is called when it goes on; what was
- * written before is removed behind that, in the same turn.
- * @throws snapshot_not_found, layer_corrupt, disk_full, launch_failed
+ * written before is removed behind that, in the same turn. With memory also the processes of then go on.
+ * @throws snapshot_not_found, layer_corrupt, disk_full, launch_failed, what `withMemory` does
  */
 export async function restore(
   sandbox: Sandbox,
-  label: SnapshotLabel,
+  { label, memory = false }: RestoreWish,
   onRestored: () => void = () => undefined,
 ): Promise<void> {
+  refuseHostRoot(sandbox.row, 'be restored');
+  const sought = await soughtSnapshot(sandbox, label);
+  await bringMissing(sandbox, sought.layers);
+  if (memory) await withMemory(sandbox, sought, (start) => restoreTo(sandbox, { sought, start }, onRestored));
+  else await restoreTo(sandbox, { sought, start: undefined }, onRestored);
+}
+
+export interface RestoreWish {
+  readonly label: SnapshotLabel;
+  readonly memory?: boolean | undefined;
+}
+
+async function restoreTo(
+  sandbox: Sandbox,
+  { sought, start }: { readonly sought: SnapshotRow; readonly start: MemoryStart | undefined },
+  onRestored: () => void,
+): Promise<void> {
   const { row, world } = sandbox;
-  refuseHostRoot(row, 'be restored');
-  const { layers } = await soughtSnapshot(sandbox, label);
+  const { label, layers } = sought;
+  const activeSnapshot = start === undefined ? label : start.base;
   const generation = row.upperGeneration + 1;
-  await bringMissing(sandbox, layers);
-  await world.layerLock.shared(() => sandbox.trees({ layers, activeSnapshot: label }));
+  await world.layerLock.shared(() => sandbox.trees({ layers, activeSnapshot }));
   sandbox.change({ pending: { op: 'restore', label, generation } }, 'durably');
   faultPoint('restore.pending');
   try {
@@ -71,16 +91,17 @@ export async function restore(
   }
   faultPoint('restore.upper');
   const old = { generation: row.upperGeneration, activeSnapshot: row.activeSnapshot };
-  await replace(sandbox, {
+  const change: SandboxChange = {
     layers,
     upperGeneration: generation,
     upperMadeMs: sandbox.nowMs(),
     // They were of the old one.
     warnings: row.warnings.filter(({ code }) => code !== upperMade.code),
-    activeSnapshot: label,
+    activeSnapshot,
     pending: { op: 'drop', ...old },
     lastActiveMs: sandbox.nowMs(),
-  });
+  };
+  await replace(sandbox, change, start);
   faultPoint('restore.started');
   onRestored();
   try {
@@ -103,14 +124,15 @@ export async function soughtSnapshot(sandbox: Sandbox, label: SnapshotLabel): Pr
 const layersChanged = { type: 'sandbox.restarted', data: { reason: 'layers_changed' } } as const;
 
 /** Ends what runs, starts on the change; where that fails, goes back to what was and says why. */
-async function replace(sandbox: Sandbox, change: SandboxChange): Promise<void> {
+async function replace(sandbox: Sandbox, change: SandboxChange, memory?: MemoryStart): Promise<void> {
   const before = sandbox.row;
   const wasLeftAlone = sandbox.state.phase === 'failed';
   await sandbox.stop('layers_changed');
   if (wasLeftAlone) endLost(sandbox);
   faultPoint(change.activeSnapshot === undefined ? 'activate.stopped' : 'restore.stopped');
   try {
-    await sandbox.start(change, 'durably', layersChanged);
+    if (memory === undefined) await sandbox.start(change, 'durably', layersChanged);
+    else await startOnMemory(sandbox, memory, { change, event: layersChanged });
   } catch (error) {
     await goBack(sandbox, before);
     throw error;
@@ -148,6 +170,8 @@ export interface SnapshotWish {
   /** None: `YYYYMMDD-HHMMSS`, UTC. */
   readonly label?: SnapshotLabel | undefined;
   readonly labels?: SnapshotRow['labels'];
+  /** With its processes: see `snapshot-memory.ts`. */
+  readonly memory?: boolean | undefined;
 }
 
 export interface Taken {
@@ -156,7 +180,7 @@ export interface Taken {
   readonly pauseMs: number;
 }
 
-/** @throws snapshot_exists, invalid_request, disk_full */
+/** @throws snapshot_exists, invalid_request, disk_full; with memory unsupported_feature, vm_unsupported, sandbox_not_ready, guest_failed */
 export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Promise<Taken> {
   const { world, row } = sandbox;
   refuseHostRoot(row, 'have snapshots, or be made an image of');
@@ -164,6 +188,7 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Pro
   const path = world.files.snapshot(row.id, label);
   checkRoom(sandbox);
   checkDepth(sandbox);
+  if (wanted.memory === true) checkMemory(sandbox);
   await checkFree(sandbox, label);
   sandbox.change({ pending: { op: 'snapshot', label } });
   faultPoint('snapshot.pending');
@@ -171,7 +196,11 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Pro
     const basis = await basisOf(sandbox);
     const index = { write: await indexToWrite(sandbox), known: basis?.known };
     const source = { id: row.id, backend: row.backend, generation: row.upperGeneration, index };
-    const packed = await sandbox.whileFrozen(() => world.driver.pack(source, path, sandbox.removal.signal));
+    const pack = (): Promise<PackResult> => world.driver.pack(source, path, sandbox.removal.signal);
+    const { packed, memory, stillMs } =
+      wanted.memory === true
+        ? await packWithMemory(sandbox, label, pack)
+        : { packed: await sandbox.whileFrozen(pack), memory: null, stillMs: 0 };
     faultPoint('snapshot.packed');
     const taken: SnapshotRow = {
       label,
@@ -181,6 +210,7 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Pro
       base: basis !== undefined && packed.isChange ? basis.base.label : row.activeSnapshot,
       layers: row.layers,
       labels: wanted.labels ?? {},
+      memory,
     };
     sandbox.commitSnapshots({
       snapshots: [...sandbox.snapshots, taken],
@@ -192,7 +222,7 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Pro
     if (packed.hasIndex) await keepIndex(sandbox, taken).catch((error: unknown) => logLost(sandbox, error));
     world.counters.snapshots += 1;
     void digestLater(sandbox, taken);
-    return { label, size: packed.bytes, pauseMs: packed.pauseUs / 1_000 };
+    return { label, size: packed.bytes, pauseMs: stillMs + packed.pauseUs / 1_000 };
   } catch (error) {
     await world.files.dropSnapshot(row.id, label);
     sandbox.change({ pending: null });

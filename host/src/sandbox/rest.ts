@@ -115,7 +115,7 @@ function checkReady({ state, row }: Sandbox): void {
 }
 
 /** A start that is stopped half-way would take PID 1 for broken. New ones wait already. */
-export async function startsSettled(sandbox: Sandbox, what: 'pause' | 'fork'): Promise<void> {
+export async function startsSettled(sandbox: Sandbox, what: 'pause' | 'fork' | 'snapshot'): Promise<void> {
   const isSettled = (): boolean =>
     [...sandbox.runs.values()].every((run) => run.exec !== undefined || run.end !== undefined);
   for (let waitedMs = 0; !isSettled(); waitedMs += startsLookMs) {

@@ -259,7 +259,7 @@ export class Sandbox implements RunHost {
     const { store, driver, layerLock, network } = this.world;
     await layerLock.shared(async () => {
       const trees = await this.trees(change);
-      const trust = this.goesOnFrom?.trust ?? (await network.trustLayer(trees)) ?? null;
+      const trust = this.goesOnFrom?.like.trust ?? (await network.trustLayer(trees)) ?? null;
       const instance = store[how](() => store.sandboxes.nextInstance());
       this.change({ ...change, trust, instance }, how);
       faultPoint('start.committed');

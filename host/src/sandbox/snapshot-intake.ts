@@ -35,7 +35,7 @@ export async function takeInSnapshot(
   { path, below = [], ...known }: TakenIn,
 ): Promise<SnapshotDetails> {
   const { createdMs = sandbox.nowMs(), layers = sandbox.row.layers, labels = {} } = known;
-  const facts = { createdMs, layers, labels };
+  const facts = { createdMs, layers, labels, memory: null };
   refuseHostRoot(sandbox.row, 'have snapshots');
   checkRoom(sandbox);
   await checkFree(sandbox, label);
@@ -127,7 +127,7 @@ export async function findFiles(sandbox: Sandbox): Promise<void> {
     const label = snapshotLabelSchema.safeParse(name);
     if (label.success && sandbox.snapshots.length < limits.snapshotsMax) {
       const found = { label: label.data, createdMs: modifiedMs, size, digest: null, base: null };
-      insert(sandbox, { ...found, layers: row.layers, labels: {} }, 'directory');
+      insert(sandbox, { ...found, layers: row.layers, labels: {}, memory: null }, 'directory');
       world.log.info('snapshot.found', { sandbox: row.id, label: label.data });
     } else if (/~\d+$/.test(name)) {
       await world.files.dropSnapshot(row.id, name as SnapshotLabel);

@@ -36,13 +36,14 @@ export function findSnapshot(sandbox: Sandbox, label: SnapshotLabel): SnapshotRo
 }
 
 function detailsOf(sandbox: Sandbox, snapshot: SnapshotRow): SnapshotDetails {
-  const { label, labels, createdMs, size, base } = snapshot;
+  const { label, labels, createdMs, size, base, memory } = snapshot;
   const isBaseThere = base !== null && !isRemoved({ label: base });
   return {
     label,
     labels: { ...labels },
     created_at: rfc3339(createdMs),
     size_bytes: size,
+    memory_bytes: memory?.bytes ?? null,
     location: 'local',
     whole: base === null,
     base: isBaseThere ? base : null,
@@ -132,12 +133,23 @@ async function rename(
   const before = snapshots.find(({ label }) => label === from);
   if (before !== undefined) await dropIndex(sandbox, before);
   await world.files.linkSnapshot(row.id, from, to);
+  // Of one that is removed and kept for what lies on it nobody can ask for the memory.
+  const losesMemory = as === 'snapshot-remove';
+  if (before?.memory !== null && !losesMemory) await world.files.linkSnapshotMemory(row.id, from, to);
   faultPoint(`${as}.linked`);
   const renamed = <T extends SnapshotLabel | null>(each: T): T | SnapshotLabel => (each === from ? to : each);
   sandbox.commitSnapshots({
-    snapshots: snapshots.map((each) => ({ ...each, label: renamed(each.label), base: renamed(each.base) })),
+    snapshots: snapshots.map((each) => ({
+      ...each,
+      label: renamed(each.label),
+      base: renamed(each.base),
+      memory: losesMemory && each.label === from ? null : each.memory,
+    })),
     change: { activeSnapshot: renamed(row.activeSnapshot), pending: { op: 'snapshot', label: from } },
-    write: (table, id) => table.renameSnapshot(id, from, to),
+    write: (table, id) => {
+      table.renameSnapshot(id, from, to);
+      if (losesMemory) table.dropSnapshotMemory(id, to);
+    },
     event:
       as === 'snapshot-remove'
         ? removed(from)

@@ -17,6 +17,7 @@ const taken = (label: string, base: string | null): SnapshotRow => ({
   base: base === null ? null : snapshotLabelSchema.parse(base),
   layers: [],
   labels: {},
+  memory: null,
 });
 
 test('layers are stacked by name, the highest on top, in whatever order they are asked for', () => {

@@ -112,9 +112,11 @@ export function layersStoodOn(
 
 /** All of them where it can't be told: a sandbox may have failed because one of its snapshots is lost. */
 function stackedSnapshots(row: SandboxRow, snapshots: readonly SnapshotRow[]): readonly SnapshotRow[] {
-  if (row.activeSnapshot === null) return [];
+  // A saved memory goes on from nothing but the very disks that it was saved on.
+  const saved = snapshots.flatMap(({ memory, base }) => (memory === null ? [] : [base]));
+  const tops = new Set([row.activeSnapshot, ...saved]);
   try {
-    return snapshotChain(snapshots, row.activeSnapshot);
+    return [...tops].flatMap((top) => (top === null ? [] : snapshotChain(snapshots, top)));
   } catch {
     return snapshots;
   }
@@ -130,6 +132,7 @@ export function layersInUse(sandboxes: Iterable<StackedSandbox>): LayerUse {
     modules.push(...row.layers);
     for (const snapshot of snapshots) {
       modules.push(...snapshot.layers);
+      if (snapshot.memory !== null && snapshot.memory.trust !== null) trees.add(snapshot.memory.trust);
       if (snapshot.digest !== null) trees.add(snapshot.digest);
     }
   }

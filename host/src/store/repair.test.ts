@@ -98,6 +98,7 @@ test('commands are saved out of a database whose other tables are broken', async
         base: null,
         layers: [],
         labels: {},
+        memory: null,
       }),
     );
   });

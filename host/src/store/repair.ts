@@ -206,7 +206,16 @@ function unlisted(directory: string, file: SandboxFile): readonly SnapshotRow[] 
     const { mtimeMs } = statSync(join(folder, name));
     const { activeSnapshot: base, layers } = file.sandbox;
     return [
-      { label: label.data, createdMs: Math.round(mtimeMs), size: 0, digest: null, base, layers, labels: {} },
+      {
+        label: label.data,
+        createdMs: Math.round(mtimeMs),
+        size: 0,
+        digest: null,
+        base,
+        layers,
+        labels: {},
+        memory: null,
+      },
     ];
   });
 }

@@ -164,6 +164,21 @@ export const sandboxRowSchema = z.strictObject({
 });
 export type SandboxRow = Readonly<z.infer<typeof sandboxRowSchema>>;
 
+/** What lies beside a snapshot's file: the memory of a microVM, and its disk of the same moment. */
+const savedMemorySchema = z.strictObject({
+  /** What it was, and whoever goes on from it is. */
+  cpu: z.number(),
+  memoryMb: z.int(),
+  limits: storedLimitsSchema,
+  trust: layerDigestSchema.nullable(),
+  /** The driver's: see `MachineKind`. */
+  machine: z.record(z.string(), z.string()),
+  /** Of both files. */
+  bytes: z.int(),
+  digests: z.strictObject({ memory: layerDigestSchema, disk: layerDigestSchema }),
+});
+export type SavedMemory = Readonly<z.infer<typeof savedMemorySchema>>;
+
 export const snapshotRowSchema = z.strictObject({
   label: storedLabelSchema,
   createdMs: z.int(),
@@ -173,6 +188,7 @@ export const snapshotRowSchema = z.strictObject({
   layers: layerRefsSchema,
   /** Files of earlier versions have none. */
   labels: z.record(z.string(), z.string()).default({}),
+  memory: savedMemorySchema.nullable().default(null),
 });
 export type SnapshotRow = Readonly<z.infer<typeof snapshotRowSchema>>;
 

@@ -165,9 +165,15 @@ export class SandboxTable {
 
   insertSnapshot(id: SandboxId, row: SnapshotRow): void {
     this.#database
-      .prepare(`INSERT INTO snapshots (sandbox, label, created_ms, size, digest, base, layers, labels)
-        VALUES (:id, :label, :createdMs, :size, :digest, :base, :layers, :labels)`)
-      .run({ id, ...row, layers: JSON.stringify(row.layers), labels: JSON.stringify(row.labels) });
+      .prepare(`INSERT INTO snapshots (sandbox, label, created_ms, size, digest, base, layers, labels, memory)
+        VALUES (:id, :label, :createdMs, :size, :digest, :base, :layers, :labels, :memory)`)
+      .run({
+        id,
+        ...row,
+        layers: JSON.stringify(row.layers),
+        labels: JSON.stringify(row.labels),
+        memory: row.memory === null ? null : JSON.stringify(row.memory),
+      });
   }
 
   deleteSnapshot(id: SandboxId, label: SnapshotLabel): void {
@@ -186,6 +192,12 @@ export class SandboxTable {
     this.#database
       .prepare('UPDATE snapshots SET labels = ? WHERE sandbox = ? AND label = ?')
       .run(JSON.stringify(labels), id, label);
+  }
+
+  dropSnapshotMemory(id: SandboxId, label: SnapshotLabel): void {
+    this.#database
+      .prepare('UPDATE snapshots SET memory = NULL WHERE sandbox = ? AND label = ?')
+      .run(id, label);
   }
 
   setSnapshotDigest(id: SandboxId, label: SnapshotLabel, digest: string): void {
@@ -252,5 +264,6 @@ function snapshotOf(row: Row): SnapshotRow {
     base: row['base'],
     layers: json(row['layers']),
     labels: json(row['labels']),
+    memory: json(row['memory']),
   });
 }

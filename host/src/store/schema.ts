@@ -402,4 +402,7 @@ export const migrations: readonly string[] = [
   ALTER TABLE group_runs ADD COLUMN warm INTEGER NOT NULL DEFAULT 0; -- an earlier run was in its sandbox
   ALTER TABLE group_runs ADD COLUMN warm_until_ms INTEGER;           -- it is kept so long for the chat's next run; NULL: it is not
   `,
+  `
+  ALTER TABLE snapshots ADD COLUMN memory TEXT; -- JSON: SavedMemory; NULL: it was taken without
+  `,
 ];

@@ -156,6 +156,7 @@ test('a snapshot keeps its place in the order, and its digest is set later', () 
         base: null,
         layers: [],
         labels: {},
+        memory: null,
       }),
     );
   }

@@ -123,9 +123,9 @@ class AsyncSnapshots:
         """snapshot.remove. Raises NotFound, Conflict."""
         await self._client.ask("snapshot.remove", self._places(label), {}, extra_s=SLOW_S)
 
-    async def restore(self, label: str) -> types.Sandbox:
-        """snapshot.restore: the sandbox has the files of then; what runs in it is ended."""
-        asked: Dict[str, Any] = {"snapshot": label}
+    async def restore(self, label: str, **options: Unpack[opt.SnapshotRestoreOptions]) -> types.Sandbox:
+        """snapshot.restore: the sandbox has the files of then; what runs in it is ended. With ``memory`` the processes of then go on."""
+        asked: Dict[str, Any] = {"snapshot": label, **options}
         return await self._client.record(types.Sandbox, "snapshot.restore", {"id": self._box}, asked, extra_s=SLOW_S)
 
     def diff(self, label: str, **options: Unpack[opt.SnapshotDiffOptions]) -> AsyncIterator[types.Difference]:

@@ -123,9 +123,9 @@ class AsyncSandbox:
         """snapshot.create: see ``box.snapshots.create``."""
         return await self.snapshots.create(label, **options)
 
-    async def restore(self, label: str) -> types.Sandbox:
+    async def restore(self, label: str, **options: Unpack[opt.SnapshotRestoreOptions]) -> types.Sandbox:
         """snapshot.restore: see ``box.snapshots.restore``."""
-        self.info = await self.snapshots.restore(label)
+        self.info = await self.snapshots.restore(label, **options)
         return self.info
 
     async def remove(self) -> None:

@@ -124,9 +124,9 @@ class Snapshots:
         """snapshot.remove. Raises NotFound, Conflict."""
         self._client.ask("snapshot.remove", self._places(label), {}, extra_s=SLOW_S)
 
-    def restore(self, label: str) -> types.Sandbox:
-        """snapshot.restore: the sandbox has the files of then; what runs in it is ended."""
-        asked: Dict[str, Any] = {"snapshot": label}
+    def restore(self, label: str, **options: Unpack[opt.SnapshotRestoreOptions]) -> types.Sandbox:
+        """snapshot.restore: the sandbox has the files of then; what runs in it is ended. With ``memory`` the processes of then go on."""
+        asked: Dict[str, Any] = {"snapshot": label, **options}
         return self._client.record(types.Sandbox, "snapshot.restore", {"id": self._box}, asked, extra_s=SLOW_S)
 
     def diff(self, label: str, **options: Unpack[opt.SnapshotDiffOptions]) -> Iterator[types.Difference]:

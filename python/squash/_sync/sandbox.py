@@ -124,9 +124,9 @@ class Sandbox:
         """snapshot.create: see ``box.snapshots.create``."""
         return self.snapshots.create(label, **options)
 
-    def restore(self, label: str) -> types.Sandbox:
+    def restore(self, label: str, **options: Unpack[opt.SnapshotRestoreOptions]) -> types.Sandbox:
         """snapshot.restore: see ``box.snapshots.restore``."""
-        self.info = self.snapshots.restore(label)
+        self.info = self.snapshots.restore(label, **options)
         return self.info
 
     def remove(self) -> None:

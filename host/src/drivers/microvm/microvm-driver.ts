@@ -6,9 +6,7 @@
  * program of an ordinary sandbox is, and everything that is not said here is as it is there. Inside the guest `squash-init` is
  * PID 1 and speaks what it always does.
  */
-import { statSync } from 'node:fs';
 import { chmod } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import type { Backend } from '@squash/contract/backend';
 import { AppError } from '@squash/contract/errors';
@@ -21,11 +19,13 @@ import {
   type DiffSides,
   type DiskSweep,
   type DriverWarning,
+  type MachineKind,
   type MemoryFiles,
   type MountSpec,
   type PackResult,
   type PackSource,
   type RunningSandbox,
+  type SavedMachine,
   type SandboxLimits,
   type StartSpec,
   type UpperKind,
@@ -42,13 +42,14 @@ import { type GuestUpperOptions, packGuestUpper, unpackGuestUpper } from './gues
 import { Acceleration, type AccelerationOptions, type KvmFinding } from './acceleration.ts';
 import { isProbe, probeGuest, type ProbeHost } from './kvm-probe.ts';
 import { LayerImages } from './layer-images.ts';
+import { checkKind, machineKind, stillOf } from './machine-kind.ts';
 import { StartTurns } from './start-turns.ts';
 import { templateKind, Templates } from './templates.ts';
 import { reachGuest, renewVm, saveVm, type ToVmm, waitsToBeCopied, wakeVm } from './vm-copy.ts';
 import { type RunningVm, VmForks } from './vm-fork.ts';
 import { type VmFiles, VmModule } from './vm-module.ts';
-import { guestMemoryBytes, planOf, upperFile, vmmLimits } from './vm-plan.ts';
-import { type Accelerator, type MachineCopies, sharedDir, type Vmm, type VmPlan } from './vmm.ts';
+import { guestMemoryBytes, type PlannedVm, planOf, upperFile, vmmLimits } from './vm-plan.ts';
+import { type Accelerator, type MachineCopies, sharedDir, type Vmm } from './vmm.ts';
 import { ConsoleTail, startVmm, streamOfVmm, throughToGuest, type VmmStart } from './vmm-channel.ts';
 
 /** An emulated guest on a busy machine; one that hangs is given up by then. */
@@ -64,17 +65,6 @@ const memoryFile = '/drives/memory';
 const diskFile = '/drives/disk';
 /** Of a saved memory: what the devices and the lists of pages take beside it. */
 const templateSlackBytes = 64 * 1_048_576;
-
-/** One that is to be started. */
-interface PlannedVm {
-  readonly spec: StartSpec;
-  readonly module: VmFiles;
-  /** A tree over the module's root. */
-  readonly program: string | undefined;
-  readonly drives: readonly LaunchMount[];
-  readonly plan: VmPlan;
-  readonly signal: AbortSignal | undefined;
-}
 
 /** The sandbox for it is there, and squash-vmm in it. */
 interface BegunVm {
@@ -191,6 +181,17 @@ export class MicrovmDriver extends NamespaceDriver {
 
   async #start(spec: StartSpec, signal: AbortSignal | undefined): Promise<RunningSandbox> {
     if (spec.mounts.length > 0) this.#checkFiles();
+    const vm = { ...(await this.#planned(spec)), signal };
+    signal?.throwIfAborted();
+    const running =
+      spec.memory === undefined
+        ? ((await this.#startCopy(vm)) ?? (await this.#inTurn(vm, () => this.#boot(vm))))
+        : await this.#startFork(vm, spec.memory);
+    this.#vms.set(spec.id, running);
+    return running;
+  }
+
+  async #planned(spec: StartSpec): Promise<Omit<PlannedVm, 'signal'>> {
     const [module, images, program] = await Promise.all([
       this.#module.files(),
       this.#images.of(spec.lowers),
@@ -201,14 +202,7 @@ export class MicrovmDriver extends NamespaceDriver {
       accelerator: await this.#accelerator(module),
       hasNetwork: this.#hasNetwork,
     });
-    signal?.throwIfAborted();
-    const vm = { spec, module, program, drives, plan, signal };
-    const running =
-      spec.memory === undefined
-        ? ((await this.#startCopy(vm)) ?? (await this.#inTurn(vm, () => this.#boot(vm))))
-        : await this.#startFork(vm, spec.memory);
-    this.#vms.set(spec.id, running);
-    return running;
+    return { spec, module, program, drives, plan };
   }
 
   /** The processor's own guests wait for nobody. */
@@ -228,11 +222,10 @@ export class MicrovmDriver extends NamespaceDriver {
 
   /** From the template of its kind, which is made where there is none. Undefined where there can't be one, or it is no good: then it boots. */
   async #startCopy(vm: PlannedVm): Promise<RunningSandbox | undefined> {
-    const { spec, module, drives, plan, signal } = vm;
+    const { spec, module, plan, signal } = vm;
     const { copies } = this.#vmm;
     if (copies === undefined || spec.mounts.length > 0 || !this.#options.hasRoom()) return undefined;
-    const sizes = drives.map(({ source }) => statSync(join(this.#options.dataDir, source)).size);
-    const still = copies.still(plan, sizes);
+    const still = stillOf(vm, copies, this.#options.dataDir);
     const make = (path: string): Promise<void> =>
       this.#inTurn(vm, () => this.#makeTemplate(vm, copies, { still, path }));
     const kind = templateKind(module, still);
@@ -257,9 +250,11 @@ export class MicrovmDriver extends NamespaceDriver {
   }
 
   /** From what another one held. Where that does not work there is nothing else to start it from. */
-  async #startFork(vm: PlannedVm, { memory, disk }: MemoryFiles): Promise<RunningSandbox> {
+  async #startFork(vm: PlannedVm, saved: NonNullable<StartSpec['memory']>): Promise<RunningSandbox> {
     const copies = this.#copies();
     const { dataDir } = this.#options;
+    const { memory, disk } = saved;
+    checkKind(saved.machine, await machineKind(vm, copies, dataDir));
     // The VMM is not the daemon's id. Nobody else comes to where they lie.
     await Promise.all([chmod(memory, 0o644), chmod(disk, 0o644)]);
     const files = [
@@ -279,22 +274,28 @@ export class MicrovmDriver extends NamespaceDriver {
     else this.#copies();
   }
 
-  override async saveMemory(
-    { id, backend, limits }: Pick<StartSpec, 'id' | 'backend' | 'limits'>,
-    to: MemoryFiles,
-    giveUp: AbortSignal,
-  ): Promise<void> {
-    this.checkMemory(backend);
-    const vm = this.#forked(this.#running(id), this.#copies());
-    const { upperBytesMax: diskBytes } = limits;
-    const held = { disk: upperFile, diskBytes, memoryBytes: guestMemoryBytes(limits) };
-    await this.#forks.save(vm, held, { to, giveUp });
+  override async saveMemory(spec: StartSpec, to: MemoryFiles, giveUp: AbortSignal): Promise<SavedMachine> {
+    this.checkMemory(spec.backend);
+    const vm = this.#forked(this.#running(spec.id), this.#copies());
+    const machine = await this.#kindOf(spec);
+    const { upperBytesMax: diskBytes } = spec.limits;
+    const held = { disk: upperFile, diskBytes, memoryBytes: guestMemoryBytes(spec.limits) };
+    return { machine, stillMs: await this.#forks.save(vm, held, { to, giveUp }) };
+  }
+
+  override async checkSaved(spec: StartSpec): Promise<void> {
+    if (spec.memory !== undefined) checkKind(spec.memory.machine, await this.#kindOf(spec));
+  }
+
+  async #kindOf(spec: StartSpec): Promise<MachineKind> {
+    const planned = await this.#holding(() => this.#planned(spec));
+    return await machineKind(planned, this.#copies(), this.#options.dataDir);
   }
 
   #copies(): MachineCopies {
     const { copies } = this.#vmm;
     if (copies !== undefined) return copies;
-    throw new AppError('vm_unsupported', 'A microVM of this VMM can not be forked with its memory: QEMU can');
+    throw new AppError('vm_unsupported', 'A microVM of this VMM can not be saved with its memory: QEMU can');
   }
 
   #forked(running: RunningSandbox, copies: MachineCopies): RunningVm {

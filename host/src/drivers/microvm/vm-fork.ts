@@ -45,20 +45,24 @@ export class VmForks {
     if (gate !== undefined) await unlessAborted(gate, signal);
   }
 
-  /** It goes on afterwards, whatever happens. @param giveUp it is to be removed @param held `disk` is in the VMM's root @throws guest_failed, disk_full */
+  /** It goes on afterwards, whatever happens; says how long it stood still, in milliseconds. @param giveUp it is to be removed @param held `disk` is in the VMM's root @throws guest_failed, disk_full */
   async save(
     vm: RunningVm,
     held: { readonly disk: string; readonly diskBytes: number; readonly memoryBytes: number },
     { to, giveUp }: { readonly to: MemoryFiles; readonly giveUp: AbortSignal },
-  ): Promise<void> {
+  ): Promise<number> {
     const late = AbortSignal.any([giveUp, AbortSignal.timeout(saveMsMax)]);
     const bounds = { hasRoom: this.#hasRoom, giveUp: late };
+    let stillMs = 0;
     await this.#without(vm, { giveUp, late }, async () => {
+      const beganMs = performance.now();
       // Extents have heads of 16 bytes, and blocks of 4 KiB.
       const diskBytesMax = held.diskBytes + held.diskBytes / 128 + slackBytes;
       await saveDisk(vm.connect, { disk: held.disk, file: to.disk }, { ...bounds, bytesMax: diskBytesMax });
       await saveVm(vm, to.memory, { ...bounds, bytesMax: held.memoryBytes + slackBytes });
+      stillMs = performance.now() - beganMs;
     });
+    return stillMs;
   }
 
   /** Of VMs that run: those that an earlier daemon has left without a device get it back. */

@@ -2,7 +2,19 @@
 import { systemClock } from '@squash/base/clock';
 import type { LaunchMount } from '../../launch/launch-fields.ts';
 import type { SandboxLimits, StartSpec } from '../driver.ts';
+import type { VmFiles } from './vm-module.ts';
 import type { VmPlan } from './vmm.ts';
+
+/** One that is to be started. */
+export interface PlannedVm {
+  readonly spec: StartSpec;
+  readonly module: VmFiles;
+  /** A tree over the module's root. */
+  readonly program: string | undefined;
+  readonly drives: readonly LaunchMount[];
+  readonly plan: VmPlan;
+  readonly signal: AbortSignal | undefined;
+}
 
 const bytesPerMib = 1_048_576;
 /** What the kernel and squash-init take themselves. */

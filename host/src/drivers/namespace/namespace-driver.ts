@@ -33,6 +33,7 @@ import type {
   HostRoom,
   HostRootSpec,
   MemoryFiles,
+  SavedMachine,
   MountSpec,
   PackResult,
   PackSource,
@@ -250,7 +251,7 @@ export class NamespaceDriver implements Driver, Disposable {
   }
 
   checkMemory(_backend: Backend): void {
-    const message = 'Only a microVM can be forked with its memory: make the sandbox with backend "vm"';
+    const message = 'Only a microVM can be saved with its memory: make the sandbox with backend "vm"';
     throw new AppError('unsupported_feature', message);
   }
 
@@ -258,7 +259,12 @@ export class NamespaceDriver implements Driver, Disposable {
     { backend }: Pick<StartSpec, 'backend'>,
     _to: MemoryFiles,
     _giveUp: AbortSignal,
-  ): Promise<void> {
+  ): Promise<SavedMachine> {
+    this.checkMemory(backend);
+    throw new AppError('unsupported_feature', 'Nothing saves it with its memory');
+  }
+
+  async checkSaved({ backend }: StartSpec): Promise<void> {
     this.checkMemory(backend);
   }
 

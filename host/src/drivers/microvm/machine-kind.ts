@@ -1,0 +1,75 @@
+/**
+ * What a saved memory depends on. It may lie for months: another monitor, kernel, processor or disk than it was saved with would at best
+ * refuse it, and at worst go on with files that are not where its kernel remembers them.
+ */
+import { createHash } from 'node:crypto';
+import { statSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+import { AppError } from '@squash/contract/errors';
+import type { MachineKind } from '../driver.ts';
+import type { PlannedVm } from './vm-plan.ts';
+import type { MachineCopies } from './vmm.ts';
+import type { VmmStart } from './vmm-channel.ts';
+
+/** As they are named to whoever may mend it. */
+const namesOf = {
+  module: 'VM module (QEMU and the guest’s kernel)',
+  release: 'release of Squash',
+  disks: 'disks of its layers',
+  processor: 'processor',
+  machine: 'machine (processors, memory, disks, network, KVM)',
+} as const;
+
+/** Of a squashfs: when it was made, how large it is, where its tables lie. */
+const superblockBytes = 96;
+
+type Planned = Pick<PlannedVm, 'module' | 'drives' | 'plan'>;
+
+/** Of a machine that waits to be copied, which says all of it but its names. */
+export function stillOf({ drives, plan }: Planned, copies: MachineCopies, dataDir: string): VmmStart {
+  return copies.still(
+    plan,
+    drives.map(({ source }) => statSync(join(dataDir, source)).size),
+  );
+}
+
+export async function machineKind(vm: Planned, copies: MachineCopies, dataDir: string): Promise<MachineKind> {
+  const { module, drives } = vm;
+  return {
+    module: digestOf(module.root),
+    release: digestOf(module.initrd),
+    disks: digestOf(await Promise.all(drives.map(({ source }) => superblock(join(dataDir, source))))),
+    processor: digestOf(cpus()[0]?.model),
+    machine: digestOf(stillOf(vm, copies, dataDir).commands),
+  };
+}
+
+/** @throws vm_unsupported */
+export function checkKind(saved: MachineKind, here: MachineKind): void {
+  const other = Object.entries(namesOf).find(([part]) => saved[part] !== here[part]);
+  if (other === undefined) return;
+  throw new AppError(
+    'vm_unsupported',
+    `The memory was saved with another ${other[1]} than there is now: the files alone can be had, without "memory"`,
+  );
+}
+
+async function superblock(path: string): Promise<string> {
+  const file = await open(path, 'r');
+  try {
+    const bytes = Buffer.alloc(superblockBytes);
+    await file.read(bytes, 0, superblockBytes, 0);
+    return bytes.toString('base64');
+  } finally {
+    await file.close();
+  }
+}
+
+function digestOf(part: unknown): string {
+  return createHash('sha256')
+    .update(JSON.stringify(part ?? null))
+    .digest('hex')
+    .slice(0, 32);
+}
