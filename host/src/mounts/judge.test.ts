@@ -19,7 +19,7 @@ const around: Surroundings = {
 };
 const directories: readonly HostDirectoryEntry[] = [
   { path: '/srv/data', mode_max: 'ro', shows: [], hides: [] },
-  { path: '/srv/data/out', mode_max: 'rw', shows: ['.env'], hides: ['.npmrc'] },
+  { path: '/srv/data/out', mode_max: 'rw', shows: ['.env'], hides: ['.npmrc', 'vault'] },
   { path: '/home/alice', mode_max: 'rw', owners: ['alice'], shows: [], hides: [] },
 ];
 const list = listOf(directories, ['Payroll', 'token']);
@@ -55,6 +55,9 @@ const rows: readonly Row[] = [
   { path: '/srv/data/out', found: { ...theirs, names: ['.env', '.npmrc'] }, says: 'allow' },
   { path: '/srv/data/out', found: { ...theirs, names: ['.npmrc', '.netrc'] }, says: 'credentials' },
   { path: '/srv/data', found: { ...open, names: ['.env'] }, says: 'credentials' },
+  { path: '/srv/data/out/.npmrc', says: 'blocked_name' },
+  { path: '/srv/data/out/deep/vault/x', says: 'blocked_name' },
+  { path: '/srv/data/out/vaults', says: 'look' },
   { path: '/srv/data', found: { ...open, names: ['.ssh'] }, says: 'credentials' },
   { path: '/srv/data', found: { ...open, names: ['docker.sock'] }, says: 'container_socket' },
   { path: '/srv/data', found: { ...open, mode: 0o750 }, says: 'not_readable' },

@@ -54,7 +54,8 @@ export type RefusalReason =
   | 'not_writable';
 
 export type Verdict =
-  | { readonly verdict: 'allow'; readonly entry: HostDirectoryEntry }
+  /** `hides`: what is seen empty below the path, where it is there. */
+  | { readonly verdict: 'allow'; readonly hides: readonly string[] }
   | { readonly verdict: 'look' }
   | { readonly verdict: 'refuse'; readonly reason: RefusalReason; readonly sentence: string };
 
@@ -84,6 +85,8 @@ interface Case {
   readonly covering: readonly HostDirectoryEntry[];
   readonly theirs: readonly HostDirectoryEntry[];
   readonly entry: HostDirectoryEntry | undefined;
+  /** Names below the path that are hidden in it; an empty one: the path itself, or what it lies in. */
+  readonly hides: readonly string[];
 }
 
 /** A sentence about what it found in order, or a refusal. */
@@ -107,8 +110,10 @@ const byName: Readonly<Record<string, Rule>> = {
     entry === undefined
       ? refusal('read_only', 'host-directories.json gives it for reading (ro) only')
       : `"${entry.path}" is given as ${entry.mode_max}, and ${mode} is asked for`,
-  blocked: ({ list: { blocked }, wish: { path } }) => {
+  blocked: ({ list: { blocked }, wish: { path }, hides }) => {
     const word = blocked.find((each) => path.toLowerCase().includes(each.toLowerCase()));
+    if (hides.includes(''))
+      return refusal('blocked_name', 'host-directories.json hides it, or what it lies in');
     if (word === undefined) return 'no part of it is blocked by host-directories.json';
     return refusal('blocked_name', `host-directories.json blocks paths with "${word}"`);
   },
@@ -143,10 +148,9 @@ function directoryAt({ found }: Known): string | Refusal {
 
 /** What is there, once it was looked at. */
 const byLook: Readonly<Record<string, Rule<KnownDirectory>>> = {
-  contents: ({ found: { names }, entry }) => {
+  contents: ({ found: { names }, entry: { shows }, hides }) => {
     const socket = names.find((name) => closedSockets.includes(name));
     if (socket !== undefined) return refusal('container_socket', `"${socket}" in it gives away the host`);
-    const { shows, hides } = entry;
     const credential = names.find((name) => !shows.includes(name) && !hides.includes(name));
     const hidden = names.filter((name) => hides.includes(name));
     if (credential === undefined && hidden.length > 0)
@@ -191,7 +195,7 @@ export function judgeHostDirectory(
   const third = ask(byLook, { ...known, found });
   const all = [...steps, ...third.steps];
   if (third.refused !== undefined) return refused({ ...third, steps: all });
-  return { verdict: { verdict: 'allow', entry }, steps: all };
+  return { verdict: { verdict: 'allow', hides: of.hides }, steps: all };
 }
 
 interface Asked {
@@ -223,7 +227,42 @@ function caseOf(list: HostDirectories, around: Surroundings, wish: HostWish): Ca
   const theirs = covering.filter(({ owners }) => owners === undefined || owners.includes(wish.owner));
   // The nearest one's `shows` and `hides` hold.
   const entry = theirs.find(({ mode_max }) => wish.mode === 'ro' || mode_max === 'rw');
-  return { list, around, wish, covering, theirs, entry };
+  const hides = entry === undefined ? [] : hiddenBelow(wish.path, entry, theirs);
+  return { list, around, wish, covering, theirs, entry, hides };
+}
+
+/**
+ * The entry's `hides` are names in whatever of it is attached, so a directory on the way to one, or with one on its own way, changes nothing;
+ * those of the others, which cover the path as well, are names in these alone.
+ */
+function hiddenBelow(
+  path: string,
+  entry: HostDirectoryEntry,
+  theirs: readonly HostDirectoryEntry[],
+): string[] {
+  const below = (top: string): string => (top === '/' ? path : path.slice(top.length));
+  const own = entry.hides.flatMap((name) => {
+    const parts = name.split('/');
+    const rests = parts.map((_, i) => ({
+      head: parts.slice(0, i).join('/'),
+      rest: parts.slice(i).join('/'),
+    }));
+    const isIn = `${below(entry.path)}/`.includes(`/${name}/`);
+    return [
+      ...(isIn ? [''] : []),
+      ...rests
+        .filter(({ head }) => head === '' || below(entry.path).endsWith(`/${head}`))
+        .map(({ rest }) => rest),
+    ];
+  });
+  const others = theirs.flatMap(({ path: top, hides }) =>
+    hides.flatMap((name) => {
+      const hidden = top === '/' ? `/${name}` : `${top}/${name}`;
+      if (isWithin(path, hidden)) return [''];
+      return isWithin(hidden, path) ? [hidden.slice(path === '/' ? 1 : path.length + 1)] : [];
+    }),
+  );
+  return [...new Set([...own, ...others.filter((name) => !entry.shows.includes(name))])];
 }
 
 function nearestFirst(a: HostDirectoryEntry, b: HostDirectoryEntry): number {

@@ -100,7 +100,10 @@ export class StoredMountSources {
   hostDirectory(wish: HostWish): HostDirectory {
     const { verdict, identity } = this.#judged(wish);
     if (verdict.verdict !== 'allow') throw refusal(wish.path, verdict);
-    return { path: wish.path, identity, hidden: namesIn(wish.path, verdict.entry.hides) };
+    const there = namesIn(wish.path, verdict.hides);
+    // Below one that is hidden nothing is seen, and nothing is there to be covered.
+    const hidden = there.filter((name) => !there.some((other) => name.startsWith(`${other}/`)));
+    return { path: wish.path, identity, hidden };
   }
 
   #judged(wish: HostWish): Judgement & { readonly identity: string } {
