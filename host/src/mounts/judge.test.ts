@@ -117,6 +117,29 @@ for (const { path, mode = 'ro', owner = 'carol', found, says } of rows) {
   });
 }
 
+test('the judge hides what an entry names also from whoever takes what lies below or above it, but where the nearest one shows it', () => {
+  const plain: Omit<HostDirectoryEntry, 'path'> = { mode_max: 'rw', shows: [], hides: [] };
+  const hiding = listOf([
+    { ...plain, path: '/srv' },
+    { ...plain, path: '/srv/app', mode_max: 'ro', hides: ['.env', 'a/b/key'] },
+    { ...plain, path: '/srv/app/tests', shows: ['.env'] },
+    { ...plain, path: '/srv/bobs', owners: ['bob'], hides: ['key'] },
+  ]);
+  for (const [path, mode, hides] of [
+    ['/srv/app', 'ro', ['.env', 'a/b/key']],
+    ['/srv/app', 'rw', ['.env', 'a/b/key']],
+    ['/srv/app/a', 'ro', ['.env', 'a/b/key', 'b/key']],
+    ['/srv/app/a/b', 'rw', ['key']],
+    ['/srv/app/x/a/b', 'ro', ['.env', 'a/b/key', 'key']],
+    ['/srv/app/tests', 'ro', []],
+    ['/srv', 'ro', ['app/.env', 'app/a/b/key']],
+  ] as const) {
+    const wish = { path, mode, owner: 'carol' };
+    const { verdict } = judgeHostDirectory(hiding, around, { wish, found: theirs });
+    assert.deepEqual(verdict, { verdict: 'allow', hides }, `${path} ${mode}`);
+  }
+});
+
 const part = fc.oneof(
   fc.constantFrom(
     'srv',

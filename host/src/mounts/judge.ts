@@ -11,6 +11,7 @@
  * Credentials in a directory refuse it rather than being covered: a cover hides what lies there at the time of the mount, and neither what
  * is made a moment later nor what was renamed. What lies deeper is not looked for; docs/volumes.md says so.
  */
+import { join, relative } from 'node:path';
 import { type HostDirectories, type HostDirectoryEntry, isPlainPath } from '@squash/contract/host-directory';
 import type { HostWish, MountStep } from '@squash/contract/mount-check';
 import { closedSockets } from '@squash/contract/path-levels';
@@ -224,42 +225,37 @@ function refused({ steps, refused: by }: Asked): Judgement {
 
 function caseOf(list: HostDirectories, around: Surroundings, wish: HostWish): Case {
   const covering = list.directories.filter((each) => isWithin(wish.path, each.path)).sort(nearestFirst);
-  const theirs = covering.filter(({ owners }) => owners === undefined || owners.includes(wish.owner));
+  const isTheirs = ({ owners }: HostDirectoryEntry): boolean =>
+    owners === undefined || owners.includes(wish.owner);
+  const theirs = covering.filter(isTheirs);
   // The nearest one's `shows` and `hides` hold.
   const entry = theirs.find(({ mode_max }) => wish.mode === 'ro' || mode_max === 'rw');
-  const hides = entry === undefined ? [] : hiddenBelow(wish.path, entry, theirs);
+  const hides = entry === undefined ? [] : hiddenBelow(wish.path, entry, list.directories.filter(isTheirs));
   return { list, around, wish, covering, theirs, entry, hides };
 }
 
 /**
- * The entry's `hides` are names in whatever of it is attached, so a directory on the way to one, or with one on its own way, changes nothing;
- * those of the others, which cover the path as well, are names in these alone.
+ * The entry's `hides` are names in whatever of it is attached, or what is left of them where a directory on the way is; those of the
+ * others, around it or below the path, are names in these alone.
  */
 function hiddenBelow(
   path: string,
   entry: HostDirectoryEntry,
-  theirs: readonly HostDirectoryEntry[],
-): string[] {
-  const below = (top: string): string => (top === '/' ? path : path.slice(top.length));
+  list: readonly HostDirectoryEntry[],
+): readonly string[] {
+  const way = entry.path === '/' ? path : path.slice(entry.path.length);
   const own = entry.hides.flatMap((name) => {
+    if (`${way}/`.includes(`/${name}/`)) return [''];
     const parts = name.split('/');
-    const rests = parts.map((_, i) => ({
-      head: parts.slice(0, i).join('/'),
-      rest: parts.slice(i).join('/'),
-    }));
-    const isIn = `${below(entry.path)}/`.includes(`/${name}/`);
-    return [
-      ...(isIn ? [''] : []),
-      ...rests
-        .filter(({ head }) => head === '' || below(entry.path).endsWith(`/${head}`))
-        .map(({ rest }) => rest),
-    ];
+    const isOnWay = (count: number): boolean =>
+      count === 0 || way.endsWith(`/${parts.slice(0, count).join('/')}`);
+    return parts.flatMap((_, count) => (isOnWay(count) ? [parts.slice(count).join('/')] : []));
   });
-  const others = theirs.flatMap(({ path: top, hides }) =>
+  const others = list.flatMap(({ path: top, hides }) =>
     hides.flatMap((name) => {
-      const hidden = top === '/' ? `/${name}` : `${top}/${name}`;
+      const hidden = join(top, name);
       if (isWithin(path, hidden)) return [''];
-      return isWithin(hidden, path) ? [hidden.slice(path === '/' ? 1 : path.length + 1)] : [];
+      return isWithin(hidden, path) ? [relative(path, hidden)] : [];
     }),
   );
   return [...new Set([...own, ...others.filter((name) => !entry.shows.includes(name))])];
