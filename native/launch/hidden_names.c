@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/stat.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -38,15 +40,35 @@ static int cover_of(int work, bool is_directory) {
   return take_fd(&cover);
 }
 
+static int place(int tree, int at) {
+  return (int)syscall(429 /* move_mount */, tree, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+}
+
+/* Each directory on the way lies over itself. Whoever could rename it would have what it holds uncovered at the next start. */
+static int pin_parents(int tree, const char *name) {
+  char parent[REQUEST_PATH_BYTES_MAX + 1];
+  struct statx whole;
+  for (const char *slash = strchr(name, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+    if ((size_t)(slash - name) >= sizeof parent) return -1;
+    snprintf(parent, sizeof parent, "%.*s", (int)(slash - name), name);
+    cleanup_fd at = open_beneath(tree, parent, O_PATH | O_DIRECTORY);
+    if (at < 0 || syscall(SYS_statx, at, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &whole) != 0) return -1;
+    if ((whole.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0) continue;
+    cleanup_fd self = sys_open_tree(at, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (self < 0 || place(self, at) != 0) return -1;
+  }
+  return 0;
+}
+
 static int hide(int work, int tree, const char *name, struct fault *fault) {
   struct stat status;
-  cleanup_fd found = open_beneath(tree, name, O_PATH | O_NOFOLLOW);
+  cleanup_fd found = pin_parents(tree, name) != 0 ? -1 : open_beneath(tree, name, O_PATH | O_NOFOLLOW);
   if (found < 0 || fstat(found, &status) != 0 || S_ISLNK(status.st_mode)) {
     errno = 0;
     return fault_set(fault, "host_directory_refused", "\"%s\" can't be hidden: it is gone, or a link is there or on the way", name);
   }
   cleanup_fd cover = cover_of(work, S_ISDIR(status.st_mode));
-  if (cover >= 0 && syscall(429 /* move_mount */, cover, "", found, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0) return 0;
+  if (cover >= 0 && place(cover, found) == 0) return 0;
   return fault_set(fault, "host_directory_refused", "can't hide \"%s\"", name);
 }
 

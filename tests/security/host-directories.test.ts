@@ -195,7 +195,7 @@ const seeks = [
   'rm -rf /host/.ssh',
   'mv /host/.env /host/other && cat /host/other',
   'ln /host/.env /host/other && cat /host/other',
-  'mv /host/config /host/moved && cat /host/moved/keys.json; mv /host/moved /host/config; false',
+  'mv /host/config /host/moved && cat /host/moved/keys.json',
   'umount /host/.env; umount -l /host/.env; cat /host/.env',
   'unshare -rm sh -c "umount /host/.env; umount -l /host/.env; mount -o bind /host /mnt; cat /mnt/.env /host/.env"',
   'cat /proc/1/root/host/.env',
@@ -244,6 +244,32 @@ test('names that the list hides are seen empty, whether the sandbox runs already
   rmSync(join(path, '.env'));
   symlinkSync('file', join(path, '.env'));
   assert.match(await refusal(wish), /"\.env" can't be hidden/);
+  rmSync(path, { recursive: true });
+});
+
+test('what the list hides stays hidden from whoever takes a directory on the way to it, or renames one for the next start', async () => {
+  const path = directory('hiding', { '.env': 'KEY=1' });
+  directory('hiding/.ssh/deep', { id: 'KEY=2' });
+  directory('hiding/config', { 'keys.json': 'KEY=3' });
+  for (const name of ['', '.ssh', 'config', 'config/keys.json']) giveToSandboxes(join(path, name));
+  const mount = { host: path, path: '/host', mode: 'rw' };
+  const from = { layers: ['000-base-test'] };
+  const { id } = await daemon.call('POST', '/v1/sandboxes', { name: 'mover', from, mounts: [mount] });
+  const moved = await daemon.call('POST', `${boxes}/${id}/exec`, { cmd: 'mv /host/config /host/moved' });
+  assert.match(moved.stderr, /busy/);
+  await daemon.call('POST', `/v1/sandboxes/${id}/pause`, { keep: 'files' });
+  await daemon.call('POST', `/v1/sandboxes/${id}/resume`);
+  const { stdout } = await daemon.call('POST', `${boxes}/${id}/exec`, {
+    cmd: 'grep -r KEY= /host; ls -A /host',
+  });
+  assert.equal(stdout, '.env\n.ssh\nconfig\n');
+  await daemon.call('DELETE', `/v1/sandboxes/${id}`);
+  const config = { host: join(path, 'config'), path: '/host' };
+  const below = await daemon.call('POST', '/v1/sandboxes', { name: 'below', from, mounts: [config] });
+  const seen = await daemon.call('POST', `${boxes}/${below.id}/exec`, { cmd: 'cd /host; ls; cat *' });
+  assert.equal(seen.stdout, 'keys.json\n');
+  await daemon.call('DELETE', `/v1/sandboxes/${below.id}`);
+  assert.equal(await refusal({ host: join(path, 'absent', 'x') }), 'blocked_name');
   rmSync(path, { recursive: true });
 });
 

@@ -19,7 +19,7 @@ const around: Surroundings = {
 };
 const directories: readonly HostDirectoryEntry[] = [
   { path: '/srv/data', mode_max: 'ro', shows: [], hides: [] },
-  { path: '/srv/data/out', mode_max: 'rw', shows: ['.env'], hides: ['.npmrc'] },
+  { path: '/srv/data/out', mode_max: 'rw', shows: ['.env'], hides: ['.npmrc', 'vault'] },
   { path: '/home/alice', mode_max: 'rw', owners: ['alice'], shows: [], hides: [] },
 ];
 const list = listOf(directories, ['Payroll', 'token']);
@@ -55,6 +55,9 @@ const rows: readonly Row[] = [
   { path: '/srv/data/out', found: { ...theirs, names: ['.env', '.npmrc'] }, says: 'allow' },
   { path: '/srv/data/out', found: { ...theirs, names: ['.npmrc', '.netrc'] }, says: 'credentials' },
   { path: '/srv/data', found: { ...open, names: ['.env'] }, says: 'credentials' },
+  { path: '/srv/data/out/.npmrc', says: 'blocked_name' },
+  { path: '/srv/data/out/deep/vault/x', says: 'blocked_name' },
+  { path: '/srv/data/out/vaults', says: 'look' },
   { path: '/srv/data', found: { ...open, names: ['.ssh'] }, says: 'credentials' },
   { path: '/srv/data', found: { ...open, names: ['docker.sock'] }, says: 'container_socket' },
   { path: '/srv/data', found: { ...open, mode: 0o750 }, says: 'not_readable' },
@@ -113,6 +116,29 @@ for (const { path, mode = 'ro', owner = 'carol', found, says } of rows) {
     assert.ok(steps.slice(0, -1).every(({ allowed }) => allowed));
   });
 }
+
+test('the judge hides what an entry names also from whoever takes what lies below or above it, but where the nearest one shows it', () => {
+  const plain: Omit<HostDirectoryEntry, 'path'> = { mode_max: 'rw', shows: [], hides: [] };
+  const hiding = listOf([
+    { ...plain, path: '/srv' },
+    { ...plain, path: '/srv/app', mode_max: 'ro', hides: ['.env', 'a/b/key'] },
+    { ...plain, path: '/srv/app/tests', shows: ['.env'] },
+    { ...plain, path: '/srv/bobs', owners: ['bob'], hides: ['key'] },
+  ]);
+  for (const [path, mode, hides] of [
+    ['/srv/app', 'ro', ['.env', 'a/b/key']],
+    ['/srv/app', 'rw', ['.env', 'a/b/key']],
+    ['/srv/app/a', 'ro', ['.env', 'a/b/key', 'b/key']],
+    ['/srv/app/a/b', 'rw', ['key']],
+    ['/srv/app/x/a/b', 'ro', ['.env', 'a/b/key', 'key']],
+    ['/srv/app/tests', 'ro', []],
+    ['/srv', 'ro', ['app/.env', 'app/a/b/key']],
+  ] as const) {
+    const wish = { path, mode, owner: 'carol' };
+    const { verdict } = judgeHostDirectory(hiding, around, { wish, found: theirs });
+    assert.deepEqual(verdict, { verdict: 'allow', hides }, `${path} ${mode}`);
+  }
+});
 
 const part = fc.oneof(
   fc.constantFrom(

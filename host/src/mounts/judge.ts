@@ -11,6 +11,7 @@
  * Credentials in a directory refuse it rather than being covered: a cover hides what lies there at the time of the mount, and neither what
  * is made a moment later nor what was renamed. What lies deeper is not looked for; docs/volumes.md says so.
  */
+import { join, relative } from 'node:path';
 import { type HostDirectories, type HostDirectoryEntry, isPlainPath } from '@squash/contract/host-directory';
 import type { HostWish, MountStep } from '@squash/contract/mount-check';
 import { closedSockets } from '@squash/contract/path-levels';
@@ -54,7 +55,8 @@ export type RefusalReason =
   | 'not_writable';
 
 export type Verdict =
-  | { readonly verdict: 'allow'; readonly entry: HostDirectoryEntry }
+  /** `hides`: what is seen empty below the path, where it is there. */
+  | { readonly verdict: 'allow'; readonly hides: readonly string[] }
   | { readonly verdict: 'look' }
   | { readonly verdict: 'refuse'; readonly reason: RefusalReason; readonly sentence: string };
 
@@ -84,6 +86,8 @@ interface Case {
   readonly covering: readonly HostDirectoryEntry[];
   readonly theirs: readonly HostDirectoryEntry[];
   readonly entry: HostDirectoryEntry | undefined;
+  /** Names below the path that are hidden in it; an empty one: the path itself, or what it lies in. */
+  readonly hides: readonly string[];
 }
 
 /** A sentence about what it found in order, or a refusal. */
@@ -107,8 +111,10 @@ const byName: Readonly<Record<string, Rule>> = {
     entry === undefined
       ? refusal('read_only', 'host-directories.json gives it for reading (ro) only')
       : `"${entry.path}" is given as ${entry.mode_max}, and ${mode} is asked for`,
-  blocked: ({ list: { blocked }, wish: { path } }) => {
+  blocked: ({ list: { blocked }, wish: { path }, hides }) => {
     const word = blocked.find((each) => path.toLowerCase().includes(each.toLowerCase()));
+    if (hides.includes(''))
+      return refusal('blocked_name', 'host-directories.json hides it, or what it lies in');
     if (word === undefined) return 'no part of it is blocked by host-directories.json';
     return refusal('blocked_name', `host-directories.json blocks paths with "${word}"`);
   },
@@ -143,10 +149,9 @@ function directoryAt({ found }: Known): string | Refusal {
 
 /** What is there, once it was looked at. */
 const byLook: Readonly<Record<string, Rule<KnownDirectory>>> = {
-  contents: ({ found: { names }, entry }) => {
+  contents: ({ found: { names }, entry: { shows }, hides }) => {
     const socket = names.find((name) => closedSockets.includes(name));
     if (socket !== undefined) return refusal('container_socket', `"${socket}" in it gives away the host`);
-    const { shows, hides } = entry;
     const credential = names.find((name) => !shows.includes(name) && !hides.includes(name));
     const hidden = names.filter((name) => hides.includes(name));
     if (credential === undefined && hidden.length > 0)
@@ -191,7 +196,7 @@ export function judgeHostDirectory(
   const third = ask(byLook, { ...known, found });
   const all = [...steps, ...third.steps];
   if (third.refused !== undefined) return refused({ ...third, steps: all });
-  return { verdict: { verdict: 'allow', entry }, steps: all };
+  return { verdict: { verdict: 'allow', hides: of.hides }, steps: all };
 }
 
 interface Asked {
@@ -220,10 +225,40 @@ function refused({ steps, refused: by }: Asked): Judgement {
 
 function caseOf(list: HostDirectories, around: Surroundings, wish: HostWish): Case {
   const covering = list.directories.filter((each) => isWithin(wish.path, each.path)).sort(nearestFirst);
-  const theirs = covering.filter(({ owners }) => owners === undefined || owners.includes(wish.owner));
+  const isTheirs = ({ owners }: HostDirectoryEntry): boolean =>
+    owners === undefined || owners.includes(wish.owner);
+  const theirs = covering.filter(isTheirs);
   // The nearest one's `shows` and `hides` hold.
   const entry = theirs.find(({ mode_max }) => wish.mode === 'ro' || mode_max === 'rw');
-  return { list, around, wish, covering, theirs, entry };
+  const hides = entry === undefined ? [] : hiddenBelow(wish.path, entry, list.directories.filter(isTheirs));
+  return { list, around, wish, covering, theirs, entry, hides };
+}
+
+/**
+ * The entry's `hides` are names in whatever of it is attached, or what is left of them where a directory on the way is; those of the
+ * others, around it or below the path, are names in these alone.
+ */
+function hiddenBelow(
+  path: string,
+  entry: HostDirectoryEntry,
+  list: readonly HostDirectoryEntry[],
+): readonly string[] {
+  const way = entry.path === '/' ? path : path.slice(entry.path.length);
+  const own = entry.hides.flatMap((name) => {
+    if (`${way}/`.includes(`/${name}/`)) return [''];
+    const parts = name.split('/');
+    const isOnWay = (count: number): boolean =>
+      count === 0 || way.endsWith(`/${parts.slice(0, count).join('/')}`);
+    return parts.flatMap((_, count) => (isOnWay(count) ? [parts.slice(count).join('/')] : []));
+  });
+  const others = list.flatMap(({ path: top, hides }) =>
+    hides.flatMap((name) => {
+      const hidden = join(top, name);
+      if (isWithin(path, hidden)) return [''];
+      return isWithin(hidden, path) ? [relative(path, hidden)] : [];
+    }),
+  );
+  return [...new Set([...own, ...others.filter((name) => !entry.shows.includes(name))])];
 }
 
 function nearestFirst(a: HostDirectoryEntry, b: HostDirectoryEntry): number {

@@ -13,6 +13,10 @@ import type { HostDirectory, MountSpec } from '../drivers/driver.ts';
 import { type Judgement, judgeHostDirectory, type Surroundings, type Verdict } from './judge.ts';
 import { lookAt, namesIn } from './look.ts';
 
+/** Of one mount, as HIDDEN_MAX of native/launch/request.h; sixteen mounts are one request of 256 KiB. */
+const hiddenMax = 64;
+const hiddenBytesMax = 8_192;
+
 /**
  * Of a volume that the daemon itself gives to several for writing: what one writes the others see at once. No client can set it, nor any
  * label that begins like this.
@@ -100,7 +104,14 @@ export class StoredMountSources {
   hostDirectory(wish: HostWish): HostDirectory {
     const { verdict, identity } = this.#judged(wish);
     if (verdict.verdict !== 'allow') throw refusal(wish.path, verdict);
-    return { path: wish.path, identity, hidden: namesIn(wish.path, verdict.entry.hides) };
+    const there = namesIn(wish.path, verdict.hides);
+    // Below one that is hidden nothing is seen, and nothing is there to be covered.
+    const hidden = there.filter((name) => !there.some((other) => name.startsWith(`${other}/`)));
+    if (hidden.length > hiddenMax || Buffer.byteLength(hidden.join('')) > hiddenBytesMax) {
+      const sentence = `more than ${hiddenMax} names, or ${hiddenBytesMax} bytes of them, are hidden in it: attach a directory below it`;
+      throw refusal(wish.path, { verdict: 'refuse', reason: 'blocked_name', sentence });
+    }
+    return { path: wish.path, identity, hidden };
   }
 
   #judged(wish: HostWish): Judgement & { readonly identity: string } {
