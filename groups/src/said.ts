@@ -1,9 +1,11 @@
 /** What agents say in a chat, for whoever follows it: it is read from what is stored, and a follower is only told that there may be more. */
 import { EventEmitter, once } from 'node:events';
-import { groupLimits } from '@squash/contract/group-limits';
 import type { OutMessage } from '@squash/contract/groups';
 import type { GroupRows } from './rows.ts';
 import { outOf } from './views.ts';
+
+/** Read at once, for each follower: of the longest messages 256 KiB. */
+const pageRows = 16;
 
 export class Said {
   readonly #rows: GroupRows;
@@ -20,12 +22,12 @@ export class Said {
 
   /**
    * What is behind `after`, and then each as it is said. It ends with the chat, or where the signal aborts.
-   * Nothing is kept for a follower: one that is slow reads what is stored by then.
+   * No more than a page is kept for a follower: one that is slow reads what is stored by then.
    */
   async *follow(chat: string, after: number, signal: AbortSignal): AsyncGenerator<OutMessage, void> {
     let last = after;
     while (!signal.aborted && this.#rows.chat(chat) !== undefined) {
-      const rows = this.#rows.out(chat, last, groupLimits.pageItemsDefault);
+      const rows = this.#rows.out(chat, last, pageRows);
       for (const row of rows) {
         yield outOf(row);
         last = row.number;

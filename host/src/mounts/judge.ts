@@ -8,8 +8,9 @@
  * between the judgement and the mount. The launcher refuses them again when it opens the path, and compares device and inode with
  * those that were judged here.
  *
- * Credentials in a directory refuse it rather than being covered: a cover hides what lies there at the time of the mount, and neither what
- * is made a moment later nor what was renamed. What lies deeper is not looked for; docs/volumes.md says so.
+ * Credentials in a directory refuse it rather than being covered, where the operator does not ask for covers (`hides`): one hides what lies
+ * there at the time of the mount, and neither what is made a moment later nor what was renamed. What lies deeper is not looked for;
+ * docs/volumes.md says so.
  */
 import { join, relative } from 'node:path';
 import { type HostDirectories, type HostDirectoryEntry, isPlainPath } from '@squash/contract/host-directory';
