@@ -14,7 +14,8 @@ import { sandboxInfoSchema } from '@squash/contract/sandbox';
 import { z } from 'zod';
 import { packModule, repository } from '../support/base-layer.ts';
 import { bothSchema, cliEnvironment, endOf, squash, squashOk, startCli } from '../support/cli.ts';
-import { freePort, TestDaemon } from '../support/daemon.ts';
+import { TestDaemon } from '../support/daemon.ts';
+import { freePort } from '../support/free-port.ts';
 
 describe('squash', () => {
   let daemon: TestDaemon;

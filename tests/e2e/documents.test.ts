@@ -11,7 +11,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { quickstartModules, repository } from '../support/base-layer.ts';
 import { cliEnvironment, endOf } from '../support/cli.ts';
-import { freePort, TestDaemon } from '../support/daemon.ts';
+import { TestDaemon } from '../support/daemon.ts';
+import { freePort } from '../support/free-port.ts';
 
 let directory: string;
 let daemon: TestDaemon;

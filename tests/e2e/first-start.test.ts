@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { baseLayer, repository } from '../support/base-layer.ts';
-import { freePort } from '../support/daemon.ts';
+import { freePort } from '../support/free-port.ts';
 import { expectNoLeaks } from '../support/leaks.ts';
 import { ownedPrefix, removeAbandoned } from '../support/owned-directory.ts';
 import { waitFor } from '../support/wait.ts';

@@ -13,7 +13,7 @@ import { connect, type TLSSocket } from 'node:tls';
 import { promisify } from 'node:util';
 import { portLinkSchema } from '@squash/contract/ports';
 import { squash } from '../support/cli.ts';
-import { freePort } from '../support/daemon.ts';
+import { freePort } from '../support/free-port.ts';
 import { PreviewScene } from '../support/previews.ts';
 import { waitFor } from '../support/wait.ts';
 

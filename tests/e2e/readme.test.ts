@@ -12,7 +12,7 @@ import { homedir, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { repository } from '../support/base-layer.ts';
-import { freePort } from '../support/daemon.ts';
+import { freePort } from '../support/free-port.ts';
 import { removeDataDirectory } from '../support/data-directory.ts';
 
 const readme = await readFile(join(repository, 'README.md'), 'utf8');

@@ -13,7 +13,8 @@ import {
   Unreachable,
   version,
 } from '@squash/sdk';
-import { freePort, TestDaemon } from '../support/daemon.ts';
+import { TestDaemon } from '../support/daemon.ts';
+import { freePort } from '../support/free-port.ts';
 
 const token = 'a token of the operator';
 

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { endOf, startCli } from '../support/cli.ts';
 import { removeDataDirectory } from '../support/data-directory.ts';
-import { freePort } from '../support/daemon.ts';
+import { freePort } from '../support/free-port.ts';
 import { expectNoLeaks, processesOf } from '../support/leaks.ts';
 import { ownedPrefix } from '../support/owned-directory.ts';
 import { waitFor } from '../support/wait.ts';

@@ -4,15 +4,15 @@
  * anything of it was touched.
  */
 import { type ChildProcessByStdio, execFile, spawn } from 'node:child_process';
-import { randomBytes, randomInt } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
+import { freePort } from '../support/free-port.ts';
 
 type Server = ChildProcessByStdio<null, Readable, null>;
 
@@ -96,23 +96,6 @@ async function newIdentity(): Promise<Identity> {
     port: await freePort(),
     victimWord: `squash-attack-`,
   };
-}
-
-/** A port nobody has, between the well-known and the ephemeral ones: others ask for those meanwhile. */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = randomInt(15_000, 30_000);
-    const server = createServer();
-    try {
-      server.listen(port, '127.0.0.1');
-      await once(server, 'listening');
-      server.close();
-      await once(server, 'close');
-      return port;
-    } catch {
-      // Taken: the next number.
-    }
-  }
 }
 
 /** A sandbox numbers its own processes from 1, and whoever may signal one of those has signalled nobody outside. */

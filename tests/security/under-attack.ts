@@ -10,7 +10,8 @@ import { TestDaemon } from '../support/daemon.ts';
 import { repository } from '../support/base-layer.ts';
 import { waitFor } from '../support/wait.ts';
 import type { AttemptOutput, Surroundings } from './attempt.ts';
-import { freePort, HostSide } from './host-side.ts';
+import { freePort } from '../support/free-port.ts';
+import { HostSide } from './host-side.ts';
 import { type AttackTool, attackTool } from './tool.ts';
 
 export const attackedMemoryMb = 128;

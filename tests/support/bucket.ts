@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
-import { type AddressInfo, createServer as createPort } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -17,6 +17,7 @@ import {
   S3Client,
 } from '@aws-sdk/client-s3';
 import { repository } from './base-layer.ts';
+import { freePort } from './free-port.ts';
 import { waitFor } from './wait.ts';
 
 /** What is done with one request. */
@@ -191,15 +192,6 @@ export class TestBucket implements AsyncDisposable {
     onward.on('error', () => reply.destroy());
     incoming.pipe(onward);
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createPort().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 async function isOpen(port: number): Promise<boolean> {

@@ -12,7 +12,7 @@ import { existsSync } from 'node:fs';
 import { chown, copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { createRequire } from 'node:module';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -33,6 +33,7 @@ import {
   processesOf,
   signalAll,
 } from './leaks.ts';
+import { freePort } from './free-port.ts';
 import { ownedPrefix } from './owned-directory.ts';
 import { waitFor } from './wait.ts';
 
@@ -421,17 +422,6 @@ function kill(pid: number, signal: NodeJS.Signals = 'SIGKILL'): void {
   } catch {
     // It ended by itself meanwhile.
   }
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
 }
 
 function parsed(text: string): unknown {

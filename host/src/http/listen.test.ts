@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
-import { freePort } from '../../../tests/support/daemon.ts';
+import { freePort } from '../../../tests/support/free-port.ts';
 import { checkListen } from './listen.ts';
 
 test('a port that is taken is refused, after the time in which it may become free', async () => {

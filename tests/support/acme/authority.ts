@@ -11,7 +11,7 @@ import { get } from 'node:https';
 import { join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
 import { promisify } from 'node:util';
-import { freePort } from '../daemon.ts';
+import { freePort } from '../free-port.ts';
 import { waitFor } from '../wait.ts';
 
 const run = promisify(execFile);
