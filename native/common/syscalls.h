@@ -23,6 +23,10 @@ static inline int sys_open_tree(int directory, const char *path, unsigned flags)
 static inline int sys_move_mount(int from, int to, const char *to_path) {
   return (int)syscall(429, from, "", to, to_path, MOVE_MOUNT_F_EMPTY_PATH);
 }
+/* The same onto what a descriptor stands for. */
+static inline int sys_move_mount_onto(int from, int to) {
+  return (int)syscall(429, from, "", to, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+}
 static inline int sys_fsopen(const char *type) { return (int)syscall(430, type, FSOPEN_CLOEXEC); }
 static inline int sys_fsconfig(int context, unsigned command, const char *key, const char *value) {
   return (int)syscall(431, context, command, key, value, 0);

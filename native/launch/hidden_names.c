@@ -40,10 +40,6 @@ static int cover_of(int work, bool is_directory) {
   return take_fd(&cover);
 }
 
-static int place(int tree, int at) {
-  return (int)syscall(429 /* move_mount */, tree, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
-}
-
 /* Each directory on the way lies over itself. Whoever could rename it would have what it holds uncovered at the next start. */
 static int pin_parents(int tree, const char *name) {
   char parent[REQUEST_PATH_BYTES_MAX + 1];
@@ -55,7 +51,7 @@ static int pin_parents(int tree, const char *name) {
     if (at < 0 || syscall(SYS_statx, at, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &whole) != 0) return -1;
     if ((whole.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0) continue;
     cleanup_fd self = sys_open_tree(at, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (self < 0 || place(self, at) != 0) return -1;
+    if (self < 0 || sys_move_mount_onto(self, at) != 0) return -1;
   }
   return 0;
 }
@@ -68,7 +64,7 @@ static int hide(int work, int tree, const char *name, struct fault *fault) {
     return fault_set(fault, "host_directory_refused", "\"%s\" can't be hidden: it is gone, or a link is there or on the way", name);
   }
   cleanup_fd cover = cover_of(work, S_ISDIR(status.st_mode));
-  if (cover >= 0 && place(cover, found) == 0) return 0;
+  if (cover >= 0 && sys_move_mount_onto(cover, found) == 0) return 0;
   return fault_set(fault, "host_directory_refused", "can't hide \"%s\"", name);
 }
 

@@ -154,6 +154,6 @@ int mounts_open_file(int root, const char *target, struct fault *fault) {
 }
 
 int mounts_place(int tree, int target, const struct mount_wish *wish, struct fault *fault) {
-  if (syscall(429, tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0) return 0;
+  if (sys_move_mount_onto(tree, target) == 0) return 0;
   return fault_set(fault, "mount_refused", "can't attach \"/%s\" in the sandbox", wish->target);
 }

@@ -15,9 +15,9 @@
 #include "launch/request.h"
 
 /*
- * The mount that was wished for, attached nowhere, in the ids of that sandbox's root. An image's, and one that
- * hides names, needs a mount namespace of the caller's own, which it makes: descriptors of the one before can't be cloned any more, so these come
- * last.
+ * The mount that was wished for, attached nowhere, in the ids of that sandbox's root. An image's, and one that hides
+ * names, needs a mount namespace of the caller's own, which it makes: descriptors of the one before can't be cloned any more, so these
+ * come last.
  */
 int mounts_take(const struct launcher *launcher, const struct mount_wish *wish, unsigned root_id, struct fault *fault);
 /* Whether that is the directory with this device and inode, as `device:inode`. */

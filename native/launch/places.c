@@ -83,7 +83,7 @@ static int attach(int root, int data, int tree, const struct mount_wish *wish, s
   if (fstat(tree, &status) != 0) return fail(wish, "it can't be looked at", fault);
   cleanup_fd point = open_point(root, data, wish, S_ISDIR(status.st_mode), fault);
   if (point < 0) return -1;
-  if (syscall(429, tree, "", point, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0) return 0;
+  if (sys_move_mount_onto(tree, point) == 0) return 0;
   return fail(wish, "it can't be attached in the box", fault);
 }
 
@@ -249,7 +249,7 @@ static int put_device(int directory, int tree, const struct mount_wish *wish, st
   cleanup_fd parent = make_own(directory, name, true);
   if (parent < 0 || mknodat(parent, last_part(name), S_IFREG, 0) != 0) return fail(wish, "the box has something of its own there", fault);
   cleanup_fd point = openat(parent, last_part(name), O_PATH | O_NOFOLLOW | O_CLOEXEC);
-  if (point >= 0 && syscall(429, tree, "", point, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0) return 0;
+  if (point >= 0 && sys_move_mount_onto(tree, point) == 0) return 0;
   return fail(wish, "the device can't be attached in the box", fault);
 }
 

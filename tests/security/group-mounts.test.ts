@@ -30,6 +30,8 @@ const place = '/workspace/extra/shared';
 const list = 'host-directories.json';
 
 const stack = new AsyncDisposableStack();
+/** Of a project, in files that the list hides. */
+const keys = { '.env': 'KEY=1', '.ssh/id': 'KEY=2', 'config/keys.json': 'KEY=3' };
 /** What the rules hold in, and where those of the list are off. */
 let scene: GroupScene;
 let loose: GroupScene;
@@ -57,7 +59,11 @@ before(async () => {
   for (const name of ['secret', 'shared', 'books', 'work', 'work/old-Payrolls', 'alices', 'shared/sub'])
     directory(name, { key: `${name} of the host\n` });
   directory('work/project', { '.env': 'KEY=1' });
-  directory('hiding', { '.env': 'KEY=1', file: 'of the project' });
+  for (const name of ['hiding', 'hiding/.ssh', 'hiding/config']) directory(name);
+  for (const [name, key] of Object.entries({ ...keys, file: 'of the project' })) {
+    writeFileSync(join(host, 'hiding', name), key);
+    giveToAgents(join(host, 'hiding', name));
+  }
   directory('work/home/.ssh', { id: 'key' });
   directory('work/keys', { credentials: 'key' });
   symlinkSync(join(host, 'secret'), join(host, 'work', 'link'));
@@ -66,7 +72,7 @@ before(async () => {
       { path: join(host, 'shared'), mode_max: 'rw' },
       { path: join(host, 'work'), mode_max: 'rw' },
       { path: join(host, 'books') },
-      { path: join(host, 'hiding'), mode_max: 'rw', hides: ['.env'] },
+      { path: join(host, 'hiding'), mode_max: 'rw', hides: ['.env', '.ssh', 'config/keys.json'] },
       { path: join(host, 'alices'), owners: ['alice'] },
     ],
     blocked: ['payroll'],
@@ -355,20 +361,55 @@ for (const [tier, mode] of [
     },
   );
 
-agents('the project is there without its .env, also for a group that may write it', async () => {
-  const project = join(host, 'hiding');
-  for (const [where, says] of [
-    [scene, 'of the project'],
-    [loose, 'of the projectKEY=1'],
-  ] as const) {
-    await where.group('project', 'open', {
-      script: `cd ${place}; cat file .env; rm -f .env; mv .env taken; cat taken`,
-      mounts: [{ host: project, path: place, mode: where === scene ? 'rw' : 'ro' }],
+/** Ways of an agent to a key of the project that it works in. Each is printed where the list shows what it hides elsewhere. */
+const seeks: Readonly<Record<string, string>> = {
+  'reads it': 'cat .env',
+  'reads it by its whole path': `cat ${place}/.env`,
+  'reads it through the root of a process': `cat /proc/self/root${place}/.env`,
+  'reads it through where a process stands': 'cat /proc/self/cwd/.env',
+  'reads it below a directory': 'cat config/keys.json',
+  'reads it around a directory': 'cat config/../config/../.env',
+  'reads it in a directory that is hidden whole': 'cat .ssh/id',
+  'reads it by a link in its own folder': 'ln -s $PWD/.env $HOME/link; cat $HOME/link',
+  'reads it by a descriptor': 'exec 3<.env; cat <&3',
+  'reads it by a descriptor of its directory': 'exec 3<config; cat /proc/self/fd/3/keys.json',
+  'reads it by blocks': 'dd if=.env bs=1 2>/dev/null',
+  'finds it': 'find . -type f -exec cat {} +',
+  'searches for it': 'grep -rh KEY= .',
+  'packs it': 'tar -cf - .env config .ssh',
+  'copies it': 'cp .env $HOME/copied; cat $HOME/copied',
+  'copies all': 'cp -r . $HOME/all; cat $HOME/all/config/keys.json',
+  'compares it with nothing': 'cmp -l .env /dev/null; diff .env /dev/null; cat .env',
+  'sorts it': 'sort .env',
+  'counts what it holds': 'test -s .env && echo KEY=',
+  'lists what is hidden': 'test -e .ssh/id && echo KEY=',
+  'gives it another name': 'mv .env moved && cat moved; mv moved .env',
+  'gives its directory another name': 'mv config moved && cat moved/keys.json; mv moved config',
+  'makes a second name for it': 'ln .env second && cat second; rm -f second',
+};
+
+agents(
+  'the project is there without its keys, also for a group that may write it, in whatever way an agent looks for them',
+  async () => {
+    const project = join(host, 'hiding');
+    const script = Object.values(seeks)
+      .map((way, at) => `echo; echo "== ${at}"; cd ${place}; (${way}) 2>&1\n`)
+      .join('');
+    for (const where of [scene, loose]) {
+      await where.group('project', 'open', { script, mounts: [{ host: project, path: place, mode: 'rw' }] });
+      const parts = (await where.answer('project')).split(/^== \d+$/m).slice(1);
+      for (const [at, name] of Object.keys(seeks).entries())
+        assert.equal(parts[at]?.includes('KEY='), where === loose, `${name}: ${parts[at]}`);
+    }
+    await scene.group('spoils', 'open', {
+      script: `cd ${place}; cat file; rm -rf .env .ssh config; echo x >.env; echo x >config/keys.json`,
+      mounts: [{ host: project, path: place, mode: 'rw' }],
     });
-    assert.equal(await where.answer('project'), says);
-  }
-  assert.deepEqual(readdirSync(project).sort(), ['.env', 'file']);
-});
+    assert.equal(await scene.answer('spoils'), 'of the project');
+    for (const [name, key] of Object.entries(keys))
+      assert.equal(readFileSync(join(project, name), 'utf8'), key);
+  },
+);
 
 async function lastReason(group: string): Promise<string | null | undefined> {
   const { run } = await scene.say(group, 'go');

@@ -30,6 +30,8 @@ const list = 'host-directories.json';
 /** As `squash-launch enter` makes it: docs/internals/launch.md. */
 const sandboxesRoot = 0x70000001;
 
+/** Half of them may be hidden in one mount. */
+const numbered = (word: string): readonly string[] => Array.from({ length: 64 }, (_, at) => `${word}${at}`);
 const hides = ['.env', '.ssh', 'config/keys.json', 'absent'];
 
 const stack = new AsyncDisposableStack();
@@ -68,6 +70,19 @@ async function attached<T>(wish: Readonly<Record<string, string>>, body: () => P
   return result;
 }
 
+/** The same of one that is detached when the sandbox is stopped. */
+async function attachedToStopped(
+  wish: Readonly<Record<string, string>>,
+  body: () => Promise<void>,
+): Promise<void> {
+  const { status, json } = await attach(wish);
+  assert.equal(status, 201, JSON.stringify(json));
+  await body();
+  await daemon.call('POST', '/v1/sandboxes/box/pause', { keep: 'files' });
+  await daemon.call('DELETE', `${mounts}/${json.id}`);
+  await daemon.call('POST', '/v1/sandboxes/box/resume');
+}
+
 async function refusal(wish: Readonly<Record<string, string>>): Promise<string> {
   const { status, json } = await attach(wish);
   assert.equal(status, 403, JSON.stringify(json));
@@ -84,6 +99,7 @@ before(async () => {
     { path: join(host, 'work'), mode_max: 'rw' },
     { path: join(host, 'shown'), shows: ['.env'] },
     { path: join(host, 'hiding'), mode_max: 'rw', hides },
+    ...['a', 'b'].map((word) => ({ path: join(host, 'many'), hides: numbered(word) })),
     { path: join(host, 'alices'), owners: ['alice'] },
     { path: '/proc' },
     { path: '/etc' },
@@ -270,6 +286,19 @@ test('what the list hides stays hidden from whoever takes a directory on the way
   assert.equal(seen.stdout, 'keys.json\n');
   await daemon.call('DELETE', `/v1/sandboxes/${below.id}`);
   assert.equal(await refusal({ host: join(path, 'absent', 'x') }), 'blocked_name');
+  rmSync(path, { recursive: true });
+});
+
+test('no more is hidden in one mount than one request holds, and a directory with more is refused', async () => {
+  const files = (names: readonly string[]): Record<string, string> =>
+    Object.fromEntries(names.map((name) => [name, 'KEY=5']));
+  const path = directory('many', files(numbered('a')));
+  await attachedToStopped({ host: path }, async () => {
+    const { output } = await sh('ls /host | wc -l; cat /host/*');
+    assert.equal(output, '64\n');
+  });
+  directory('many', files(['b0']));
+  assert.equal(await refusal({ host: path }), 'blocked_name');
   rmSync(path, { recursive: true });
 });
 

@@ -5,6 +5,7 @@
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
+import { isErrno } from '@squash/base/errno';
 
 /** Below `net.ipv4.ip_local_port_range`, above what servers of a machine have. */
 const [first, last] = [20_000, 32_000];
@@ -34,7 +35,8 @@ async function listening(at: {
   try {
     await once(server, 'listening');
     return server;
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (isErrno(error, 'EADDRINUSE')) return undefined;
+    throw error;
   }
 }

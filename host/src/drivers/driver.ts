@@ -89,7 +89,7 @@ export interface VolumeSpec {
   readonly kind: UpperKind;
 }
 
-/** What a sandbox sees at a path of its own. */
+/** As the judge found it. */
 export interface HostDirectory {
   readonly path: string;
   readonly identity: string;
@@ -97,6 +97,7 @@ export interface HostDirectory {
   readonly hidden: readonly string[];
 }
 
+/** What a sandbox sees at a path of its own. */
 export type MountSpec = {
   readonly path: string;
   readonly mode: 'ro' | 'rw';

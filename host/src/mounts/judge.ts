@@ -229,7 +229,7 @@ function caseOf(list: HostDirectories, around: Surroundings, wish: HostWish): Ca
   const isTheirs = ({ owners }: HostDirectoryEntry): boolean =>
     owners === undefined || owners.includes(wish.owner);
   const theirs = covering.filter(isTheirs);
-  // The nearest one's `shows` and `hides` hold.
+  // The nearest one's `shows` holds; what is hidden all say.
   const entry = theirs.find(({ mode_max }) => wish.mode === 'ro' || mode_max === 'rw');
   const hides = entry === undefined ? [] : hiddenBelow(wish.path, entry, list.directories.filter(isTheirs));
   return { list, around, wish, covering, theirs, entry, hides };

@@ -135,7 +135,8 @@ async function rename(
   await world.files.linkSnapshot(row.id, from, to);
   // Of one that is removed and kept for what lies on it nobody can ask for the memory.
   const losesMemory = as === 'snapshot-remove';
-  if (before?.memory !== null && !losesMemory) await world.files.linkSnapshotMemory(row.id, from, to);
+  if (!losesMemory && (before?.memory ?? null) !== null)
+    await world.files.linkSnapshotMemory(row.id, from, to);
   faultPoint(`${as}.linked`);
   const renamed = <T extends SnapshotLabel | null>(each: T): T | SnapshotLabel => (each === from ? to : each);
   sandbox.commitSnapshots({

@@ -2,13 +2,13 @@
  * What a saved memory depends on. It may lie for months: another monitor, kernel, processor or disk than it was saved with would at best
  * refuse it, and at worst go on with files that are not where its kernel remembers them.
  */
-import { createHash } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import type { MachineKind } from '../driver.ts';
+import { digestOf } from './templates.ts';
 import type { PlannedVm } from './vm-plan.ts';
 import type { MachineCopies } from './vmm.ts';
 import type { VmmStart } from './vmm-channel.ts';
@@ -41,7 +41,7 @@ export async function machineKind(vm: Planned, copies: MachineCopies, dataDir: s
     module: digestOf(module.root),
     release: digestOf(module.initrd),
     disks: digestOf(await Promise.all(drives.map(({ source }) => superblock(join(dataDir, source))))),
-    processor: digestOf(cpus()[0]?.model),
+    processor: digestOf(cpus()[0]?.model ?? null),
     machine: digestOf(stillOf(vm, copies, dataDir).commands),
   };
 }
@@ -65,11 +65,4 @@ async function superblock(path: string): Promise<string> {
   } finally {
     await file.close();
   }
-}
-
-function digestOf(part: unknown): string {
-  return createHash('sha256')
-    .update(JSON.stringify(part ?? null))
-    .digest('hex')
-    .slice(0, 32);
 }

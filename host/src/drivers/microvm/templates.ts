@@ -177,7 +177,8 @@ function keyOf({ place, kind }: TemplateKind): string {
   return `${place}-${kind}`;
 }
 
-function digestOf(value: unknown): string {
+/** Of what it is as JSON. */
+export function digestOf(value: unknown): string {
   return createHash('sha256').update(JSON.stringify(value)).digest('hex');
 }
 
