@@ -5,6 +5,9 @@
  * end there, `OK …` and a line's end back, then raw bytes. The request goes in one write and nothing behind it before the answer, and the
  * answer is taken to its end and no further: one back end drops what comes split, and the other what comes early. An end without an
  * answer, silence and a refusal all mean "not yet". No half-close is passed on, because there it ends both directions.
+ *
+ * As long as somebody speaks with the control socket nobody is let through: a device that the guest gets meanwhile must hear of no
+ * connection before the guest has taken it. vhost-device-vsock's thread ends without a word when it does between two of QEMU's messages.
  */
 #ifndef SQUASH_VMM_LINK_H
 #define SQUASH_VMM_LINK_H

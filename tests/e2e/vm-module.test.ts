@@ -167,7 +167,7 @@ test('a guest boots in its QEMU, loads all modules in their order and has disk, 
   await reached;
 });
 
-test('sq-mkvm makes the module, doctor tells its versions, and no sandbox takes it as a layer', {
+test('sq-mkvm makes the module, sq-firecracker runs one, doctor tells its versions, and no sandbox takes it as a layer', {
   skip,
 }, async () => {
   await using daemon = await TestDaemon.start();
@@ -176,11 +176,12 @@ test('sq-mkvm makes the module, doctor tells its versions, and no sandbox takes 
     const { host } = schema.parse(JSON.parse(await squashOk(daemon, ['doctor', '--json'])));
     return host.find((each) => each.name === name);
   };
-  const mkvm = (...words: string[]) =>
-    spawnSync(join(repository, 'packaging/bin/sq-mkvm'), words, {
+  const old = (script: string, ...words: string[]) =>
+    spawnSync(join(repository, 'packaging/bin', script), words, {
       encoding: 'utf8',
       env: { ...process.env, ...cliEnvironment(daemon) },
     });
+  const mkvm = (...words: string[]) => old('sq-mkvm', ...words);
   const none = await row('vm_module');
   assert.deepEqual(
     [none?.state, none?.required, none?.remedy],
@@ -209,6 +210,17 @@ test('sq-mkvm makes the module, doctor tells its versions, and no sandbox takes 
   const late = await squash(daemon, ['activate', 'some', '900-vmm']);
   assert.match(late.stderr, /"900-vmm": virtual machines start from it.*\(invalid_request\)/);
   await squashOk(daemon, ['rm', 'some']);
+
+  const vm = (...words: string[]) => old('sq-firecracker', ...words);
+  assert.equal(vm('start', 'it', '1', '128', 'modules/000-base-test.squashfs').status, 0);
+  const inside = vm('exec', 'it', 'uname -r; pwd; echo "$(id -u)\'"; exit 3', '/tmp', '60');
+  assert.equal(inside.status, 3, inside.stderr);
+  const { stdout, exit_code: code } = JSON.parse(inside.stdout);
+  assert.deepEqual([stdout, code], [`${kernel.version}\n/tmp\n0'\n`, 3]);
+  assert.match(vm('add-drive', 'it', '/none.squashfs').stderr, /module not found: none;/);
+  assert.equal(vm('stop', 'it').status, 0);
+  assert.match(vm('exec', 'it', 'true').stderr, /sandbox_not_found/);
+  assert.deepEqual([vm('start', 'it').status, vm().status], [2, 2]);
 
   const firecracker = mkvm('firecracker');
   assert.equal(firecracker.status, 1);

@@ -21,6 +21,7 @@ const bytesPerSecond = 1_099_511_627_776;
 const migrationSchema = z.object({ status: z.string().max(64).optional() });
 const namesSchema = z.array(z.object({ name: z.string().max(256) })).max(256);
 const statusSchema = z.object({ status: z.string().max(64) });
+const virtioSchema = z.object({ 'vhost-started': z.boolean() });
 
 export type VsockPlace = Readonly<Record<'socket' | 'bus', string>>;
 
@@ -39,7 +40,7 @@ export async function saveMachine(control: Duplex, socket: string, signal: Abort
   }
 }
 
-/** One that was started with its memory in a file. Resolves when it runs, and has a vsock device. */
+/** One that was started with its memory in a file. Resolves when it runs, and has taken a vsock device. */
 export async function wakeMachine(control: Duplex, place: VsockPlace, signal: AbortSignal): Promise<void> {
   const qmp = await Qmp.open(control, signal);
   while (statusSchema.parse(await qmp.ask('query-status')).status === 'inmigrate')
@@ -83,6 +84,7 @@ async function isPlugged(qmp: Qmp): Promise<boolean> {
   return names.some(({ name }) => name === device);
 }
 
+/** Resolves when the guest has taken it: before that nobody may be let through to it (`native/vmm/link.h`). */
 async function plug(qmp: Qmp, { socket, bus }: VsockPlace, signal: AbortSignal): Promise<void> {
   const data = { addr: { type: 'unix', data: { path: socket } }, server: false };
   const connect = async (): Promise<unknown> =>
@@ -98,4 +100,10 @@ async function plug(qmp: Qmp, { socket, bus }: VsockPlace, signal: AbortSignal):
     }
   }
   await qmp.ask('device_add', { driver: 'vhost-user-vsock-pci', chardev: 'vsock', bus, id: device });
+  while (!(await isTaken(qmp))) await pause(lookMs, signal);
+}
+
+async function isTaken(qmp: Qmp): Promise<boolean> {
+  const path = `/machine/peripheral/${device}/virtio-backend`;
+  return virtioSchema.parse(await qmp.ask('x-query-virtio-status', { path }))['vhost-started'];
 }
