@@ -97,6 +97,7 @@ export const sandboxCommands: readonly CommandSpec[] = [
         kind: 'sandbox',
         summary: 'with the files of this sandbox, or of a snapshot of it, instead of layers',
       },
+      { name: 'with-memory', summary: 'with its processes, where --from names a microVM' },
       {
         name: 'body',
         value: 'JSON',
@@ -104,7 +105,7 @@ export const sandboxCommands: readonly CommandSpec[] = [
       },
     ],
     notes:
-      'Without <id> the daemon makes one. --name, --image, --label, --env, --idle, --on-timeout and --from need that; --task and --body are of sandboxes with an id of yours.',
+      'Without <id> the daemon makes one. --name, --image, --label, --env, --idle, --on-timeout, --from and --with-memory need that; --task and --body are of sandboxes with an id of yours.',
     load: () => import('./commands/create.ts'),
   },
   {

@@ -72,6 +72,7 @@ enum frame_type {
   FRAME_FILE_UPPER = 0x2f,
   FRAME_DIAL = 0x30,
   FRAME_GUEST_RENEW = 0x31,
+  FRAME_GUEST_MEMORY = 0x32,
   FRAME_VMM_START = 0x38,
   FRAME_VMM_GUEST = 0x39,
   FRAME_VMM_CONTROL = 0x3a,
@@ -292,6 +293,7 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_FILE_UPPER:
     case FRAME_DIAL:
     case FRAME_GUEST_RENEW:
+    case FRAME_GUEST_MEMORY:
     case FRAME_VMM_START:
     case FRAME_VMM_GUEST:
     case FRAME_VMM_CONTROL:

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -57,6 +58,34 @@ int machine_freeze(void) {
   machine_thaw();
   errno = ETIMEDOUT;
   return -1;
+}
+
+static int group_number(const char *file, unsigned long long *number) {
+  char text[32];
+  char *end = NULL;
+  if (text_file_read(MACHINE_GROUP, file, text, sizeof text) < 0) return -1;
+  *number = strtoull(text, &end, 10);
+  if (end != text) return 0;
+  errno = EINVAL;
+  return -1;
+}
+
+int machine_take_memory(uint64_t bytes) {
+  static unsigned long long whole;
+  unsigned long long used = 0;
+  if (whole == 0 && group_number("memory.max", &whole) != 0) return -1;
+  uint64_t left = bytes < whole ? whole - bytes : 0;
+  if (group_number("memory.current", &used) != 0) return -1;
+  if (used > left) {
+    /* What is cached goes. A limit below what is used would end commands. */
+    (void)text_file_write_format(MACHINE_GROUP, "memory.reclaim", "%llu", used - left);
+    if (group_number("memory.current", &used) != 0) return -1;
+    if (used > left) {
+      errno = ENOMEM;
+      return -1;
+    }
+  }
+  return text_file_write_format(MACHINE_GROUP, "memory.max", "%llu", (unsigned long long)left);
 }
 
 uint64_t machine_oom_kills(void) {

@@ -22,6 +22,8 @@ int machine_join_group(void);
 /* Returns when all commands stand still, or -1 with errno. */
 int machine_freeze(void);
 void machine_thaw(void);
+/* Commands have so many bytes less, in all, than they began with. Returns 0 or -1 with errno, ENOMEM where they use more than is left. */
+int machine_take_memory(uint64_t bytes);
 /* How many of the commands' processes this kernel has ended for want of memory since this was asked before. */
 uint64_t machine_oom_kills(void);
 

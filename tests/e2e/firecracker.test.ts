@@ -193,12 +193,14 @@ test('a mount is refused while one is stopped, and not when it starts', { skip }
   await send('POST', `/v1/sandboxes/${vm.id}/resume`);
 });
 
-test('a fork with its memory is refused', { skip }, async () => {
+test('a fork with its memory is refused, and so are other limits while it runs', { skip }, async () => {
   const [vm] = (await send('GET', '/v1/sandboxes')).json.items.filter(
     ({ backend }: { readonly backend: string }) => backend === 'vm',
   );
   const forked = await daemon.request('POST', '/v1/sandboxes', { from: { sandbox: vm.id }, memory: true });
   assert.equal(forked.json.code, 'vm_unsupported', forked.text);
+  const limited = await daemon.request('PATCH', `/v1/sandboxes/${vm.id}`, { cpu: 0.5 });
+  assert.equal(limited.json.code, 'vm_unsupported', limited.text);
 });
 
 test('doctor tells which program it is', async () => {

@@ -145,7 +145,7 @@ test('sandboxes go on from it behind that restart, when it has another label, ea
   const from = { sandbox: source, snapshot: 'kept' };
   const [one, other] = await Promise.all([
     squashOk(daemon, ['fork', '--with-memory', source, 'kept']).then((text) => text.trim()),
-    create({ from, memory: true }),
+    squashOk(daemon, ['create', '--from', `${source}:kept`, '--with-memory']).then((text) => text.trim()),
   ]);
   for (const id of [one, other]) {
     const now = await counted(id);

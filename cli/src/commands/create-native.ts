@@ -15,7 +15,16 @@ import { readCommon } from './create-common.ts';
 import { readEnvironment } from './exec-options.ts';
 
 /** Options that a sandbox with an id of the caller's can't have. */
-export const nativeOnly = ['name', 'label', 'env', 'idle', 'on-timeout', 'from', 'image'] as const;
+export const nativeOnly = [
+  'name',
+  'label',
+  'env',
+  'idle',
+  'on-timeout',
+  'from',
+  'with-memory',
+  'image',
+] as const;
 
 export type Source =
   | { readonly layers: readonly string[] }
@@ -24,7 +33,6 @@ export type Source =
 export async function createNative(
   { flags, client }: Pick<Call, 'flags' | 'client'>,
   from: Source | undefined,
-  withMemory = false,
 ): Promise<SandboxRecord> {
   const { allow_net: allow, ...common } = readCommon(flags);
   const lifetime = durationSeconds(flags, 'lifetime', { min: 0, max: limits.lifetimeSMax });
@@ -34,6 +42,8 @@ export async function createNative(
   const idle = isGiven('idle') ? durationSeconds(flags, 'idle', idleRange) : undefined;
   if (allow !== undefined && common['policy'] !== undefined)
     throw usageFailure('--allow-net and --policy exclude each other');
+  if (isGiven('with-memory') && (from === undefined || 'layers' in from))
+    throw usageFailure('--with-memory needs --from');
   const mounts = mountsOf(flags);
   const image = flags.isDeclared('image') ? flags.text('image') : undefined;
   if (image !== undefined) await imageForCreate(client, image);
@@ -41,7 +51,7 @@ export async function createNative(
     ...common,
     ...(allow === undefined ? {} : { policy: { allow } }),
     ...(from === undefined ? {} : { from }),
-    ...(withMemory && { memory: true }),
+    ...(isGiven('with-memory') && { memory: true }),
     ...(image !== undefined && { image }),
     ...(mounts.length > 0 && { mounts }),
     ...(isGiven('name') && { name: flags.text('name') }),

@@ -6,6 +6,6 @@ import { createNative, showMade } from './create-native.ts';
 export async function run(call: Call): Promise<number> {
   const [sandbox = '', snapshot] = call.positionals;
   const from = snapshot === undefined ? { sandbox } : { sandbox, snapshot };
-  showMade(call, await createNative(call, from, call.flags.isSet('with-memory')));
+  showMade(call, await createNative(call, from));
   return exitCodes.ok;
 }

@@ -158,6 +158,8 @@ export const frameTypes = {
    * and its PID 1 takes connections.
    */
   guestRenew: 0x31,
+  /** Of a microVM's guest: its commands may have so many bytes less, in all, than they began with. Refused with ENOMEM where they use more. */
+  guestMemory: 0x32,
   // Requests to squash-vmm, PID 1 of a sandbox whose program is a VMM. `ok` answers each; behind it all but the first carry raw bytes.
   vmmStart: 0x38,
   vmmGuest: 0x39,

@@ -132,6 +132,7 @@ const sandboxUpdate = defineOperation({
     'disk_full',
     'launch_failed',
     'launcher_unavailable',
+    'guest_failed',
   ],
   permission: 'manage',
 });

@@ -18,7 +18,7 @@ export interface ChangeRules {
   readonly admission: Admission;
 }
 
-/** @throws ceiling_exceeded, quota_exceeded, host_full, limits_unenforceable, limit_below_use, disk_full, launcher_unavailable */
+/** @throws ceiling_exceeded, quota_exceeded, host_full, limits_unenforceable, limit_below_use, vm_unsupported, disk_full, launcher_unavailable */
 export async function changeSandbox(
   sandbox: Sandbox,
   patch: SandboxPatch,
@@ -77,7 +77,7 @@ async function limitChange(
   const memoryMb = patch.memory_mb ?? row.memoryMb;
   if (cpu === row.cpu && memoryMb === row.memoryMb) return {};
   const isHeld = state.phase === 'ready' || state.phase === 'paused';
-  if (isHeld) refuseVm(row, 'get other limits while it runs: stop it first');
+  if (state.phase === 'paused') refuseVm(row, 'get other limits while it is paused: resume it first');
   const held: SandboxLimits = {
     ...row.limits,
     cpuMilli: Math.max(1, Math.round(cpu * 1_000)),
@@ -87,20 +87,23 @@ async function limitChange(
     ...(patch.cpu === undefined ? [] : ['cpu_limit']),
     ...(patch.memory_mb === undefined ? [] : ['memory_limit']),
   ];
-  const broken = world.driver.warnings({ ...row, limits: held });
+  // A microVM that runs holds itself to what it started with, and to nothing less.
+  const backend = isHeld ? 'chroot' : row.backend;
+  const broken = world.driver.warnings({ ...row, backend, limits: held });
   const why = broken.filter(({ code }) => missing.includes(code)).map(({ message }) => message);
   if (why.length > 0) {
     throw new AppError('limits_unenforceable', `Cannot change sandbox "${row.id}": ${why.join('; ')}`);
   }
   if (isHeld) {
     const { memoryBytes } = await world.driver.stats(row.id);
-    if (memoryBytes > held.memoryBytesMax) {
+    // A microVM's are its monitor's too: there its guest says what it can do without.
+    if (row.backend !== 'vm' && memoryBytes > held.memoryBytesMax) {
       throw new AppError(
         'limit_below_use',
         `Cannot hold sandbox "${row.id}" to ${memoryMb} MiB of memory: it uses ${Math.ceil(memoryBytes / mib)}`,
       );
     }
-    await world.driver.limit(row.id, held);
+    await world.driver.limit(row.id, { limits: held, before: row.limits }, sandbox.removal.signal);
   }
   return { cpu, memoryMb, limits: held };
 }

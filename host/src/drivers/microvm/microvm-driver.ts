@@ -19,6 +19,7 @@ import {
   type DiffSides,
   type DiskSweep,
   type DriverWarning,
+  type LimitChange,
   type MachineKind,
   type MemoryFiles,
   type MountSpec,
@@ -47,8 +48,9 @@ import { StartTurns } from './start-turns.ts';
 import { templateKind, Templates } from './templates.ts';
 import { reachGuest, renewVm, saveVm, type ToVmm, waitsToBeCopied, wakeVm } from './vm-copy.ts';
 import { type RunningVm, VmForks } from './vm-fork.ts';
+import { checkSize, limitVm } from './vm-limits.ts';
 import { type VmFiles, VmModule } from './vm-module.ts';
-import { guestMemoryBytes, type PlannedVm, planOf, upperFile, vmmLimits } from './vm-plan.ts';
+import { guestMemoryBytes, image, type PlannedVm, planOf, upperFile, vmmLimits } from './vm-plan.ts';
 import { type Accelerator, type MachineCopies, sharedDir, type Vmm } from './vmm.ts';
 import { ConsoleTail, startVmm, streamOfVmm, throughToGuest, type VmmStart } from './vmm-channel.ts';
 
@@ -277,6 +279,7 @@ export class MicrovmDriver extends NamespaceDriver {
   override async saveMemory(spec: StartSpec, to: MemoryFiles, giveUp: AbortSignal): Promise<SavedMachine> {
     this.checkMemory(spec.backend);
     const vm = this.#forked(this.#running(spec.id), this.#copies());
+    await checkSize(vm, this.#vmm, spec.limits);
     const machine = await this.#kindOf(spec);
     const { upperBytesMax: diskBytes } = spec.limits;
     const held = { disk: upperFile, diskBytes, memoryBytes: guestMemoryBytes(spec.limits) };
@@ -387,8 +390,12 @@ export class MicrovmDriver extends NamespaceDriver {
     return running;
   }
 
-  override async limit(id: SandboxId, limits: SandboxLimits): Promise<void> {
-    await super.limit(id, this.#vms.has(id) ? vmmLimits(limits, this.#vmm.overheadBytes('tcg')) : limits);
+  override async limit(id: SandboxId, change: LimitChange, giveUp: AbortSignal): Promise<void> {
+    const running = this.#vms.get(id);
+    if (running === undefined) return await super.limit(id, change, giveUp);
+    const connect: ToVmm = (signal) => super.connect(running, signal);
+    const hold = (limits: SandboxLimits): Promise<void> => super.limit(id, { ...change, limits }, giveUp);
+    await limitVm({ id, connect, vmm: this.#vmm, guest: this.#guest(running), hold }, change, giveUp);
   }
 
   /** A guest gets what its row says when it starts. */
@@ -490,8 +497,4 @@ export class MicrovmDriver extends NamespaceDriver {
       // It is ended as it is: the file system has a journal.
     }
   }
-}
-
-function image(source: string, target: string): LaunchMount {
-  return { mode: 'ro', kind: 'file', identity: '-', source, target };
 }

@@ -7,6 +7,7 @@
 import { availableParallelism, cpus } from 'node:os';
 import { freePagesWord, guestWords, makeUpper } from './guest-boot.ts';
 import { goOnMachine, partMachine, saveMachine, wakeMachine } from './qemu-copies.ts';
+import { balloonMachine, machineSize } from './qemu-size.ts';
 import { withoutEmptyPages } from './qemu-stream.ts';
 import { type Accelerator, processorsOf, sharedDir, type Vmm, type VmPlan } from './vmm.ts';
 import type { VmmCommand, VmmStart } from './vmm-channel.ts';
@@ -84,7 +85,13 @@ export const qemu: Vmm = {
     goOn: (control, signal) => goOnMachine(control, vsockPlace, signal),
     wake: (control, signal) => wakeMachine(control, vsockPlace, signal),
   },
+  sizes: { processors, of: machineSize, balloon: balloonMachine },
 };
+
+/** Emulated ones would take turns on one thread: a second one would make nothing faster. */
+function processors(plan: Pick<VmPlan, 'accelerator' | 'cpuMilli'>): number {
+  return plan.accelerator === 'kvm' ? Math.min(processorsOf(plan), availableParallelism()) : 1;
+}
 
 function started(...commands: readonly VmmCommand[]): VmmStart {
   return { socket: sockets.guest, control: sockets.control, commands };
@@ -169,14 +176,13 @@ function processorOptions(plan: VmPlan): readonly Option[] {
       ['accel', 'kvm'],
       // QEMU 7.2 ended on an AMD processor that was asked for this register.
       ['cpu', cpus()[0]?.model.includes('AMD') === true ? 'host,arch-capabilities=off' : 'host'],
-      ['smp', String(Math.min(processorsOf(plan), availableParallelism()))],
+      ['smp', String(processors(plan))],
     ];
-  // Emulated processors take turns on one thread: with a thread for each, code that one writes while another runs it is not
-  // always seen (Node ended with "Check failed"). So a second one would make nothing faster.
+  // With a thread for each processor code that one writes while another runs it is not always seen (Node ended with "Check failed").
   return [
     ['accel', `tcg,thread=single,tb-size=${translatedMib}`],
     ['cpu', 'max'],
-    ['smp', '1'],
+    ['smp', String(processors(plan))],
   ];
 }
 

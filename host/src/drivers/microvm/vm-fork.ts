@@ -8,6 +8,7 @@
  */
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Duplex } from 'node:stream';
 import { isDiskFull } from '@squash/base/errno';
 import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
@@ -118,10 +119,15 @@ function asRefusal(error: unknown): AppError {
   return new AppError('guest_failed', 'The VMM broke off while its guest was saved', { cause: error });
 }
 
-async function controlled(vm: RunningVm, signal: AbortSignal, work: MachineCopies['part']): Promise<void> {
+/** With a stream to its VMM, which hears one at a time: call in its sandbox's turn. */
+export async function controlled<T>(
+  vm: Pick<RunningVm, 'connect'>,
+  signal: AbortSignal,
+  work: (control: Duplex, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const control = await streamOfVmm(await vm.connect(signal), 'vmmControl', signal);
   try {
-    await work(control, signal);
+    return await work(control, signal);
   } finally {
     control.destroy();
   }

@@ -62,3 +62,7 @@ export function vmmLimits(limits: SandboxLimits, overheadBytes: number): Sandbox
     upperBytesMax: Math.max(limits.upperBytesMax, memoryBytes) + upperSlackBytes,
   };
 }
+
+export function image(source: string, target: string): LaunchMount {
+  return { mode: 'ro', kind: 'file', identity: '-', source, target };
+}

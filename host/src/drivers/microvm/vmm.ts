@@ -30,7 +30,7 @@ export interface VmPlan {
 const processorsMax = 32;
 
 /** As many as its share of them, rounded up. */
-export function processorsOf({ cpuMilli }: VmPlan): number {
+export function processorsOf({ cpuMilli }: Pick<VmPlan, 'cpuMilli'>): number {
   return Math.min(processorsMax, Math.max(1, Math.ceil(cpuMilli / 1000)));
 }
 
@@ -59,6 +59,25 @@ export interface Vmm {
   /** Where the machine does not boot by itself then: `open` gives streams to its control socket. @throws vm_unavailable, launch_failed */
   boot?(plan: VmPlan, open: () => Promise<Duplex>, signal: AbortSignal): Promise<void>;
   readonly copies?: MachineCopies;
+  readonly sizes?: MachineSizes;
+}
+
+/** Of a machine that runs, as its VMM says: more than it started with it never has. */
+export interface MachineSize {
+  readonly accelerator: Accelerator;
+  readonly processors: number;
+  readonly memoryBytes: number;
+  /** What its guest has not given back. */
+  readonly leftBytes: number;
+}
+
+/** How a machine that runs comes to have less memory, and again all. Streams are those of the VMM's control socket. */
+export interface MachineSizes {
+  /** That a machine starts with. */
+  processors(plan: Pick<VmPlan, 'accelerator' | 'cpuMilli'>): number;
+  of(control: Duplex, signal: AbortSignal): Promise<MachineSize>;
+  /** Asks the guest to have this much. Resolves when it has, which may be never. */
+  balloon(control: Duplex, bytes: number, signal: AbortSignal): Promise<void>;
 }
 
 /** In the VMM's root: what another machine has held, as it was saved. */

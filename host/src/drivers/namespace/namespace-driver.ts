@@ -32,13 +32,13 @@ import type {
   EndedSandbox,
   HostRoom,
   HostRootSpec,
+  LimitChange,
   MemoryFiles,
   SavedMachine,
   MountSpec,
   PackResult,
   PackSource,
   RunningSandbox,
-  SandboxLimits,
   SandboxStats,
   StartSpec,
   UpperKind,
@@ -246,7 +246,7 @@ export class NamespaceDriver implements Driver, Disposable {
     await this.#options.launcher.thaw(id);
   }
 
-  async limit(id: SandboxId, limits: SandboxLimits): Promise<void> {
+  async limit(id: SandboxId, { limits }: LimitChange, _giveUp: AbortSignal): Promise<void> {
     await this.#options.launcher.limit(id, limits);
   }
 
