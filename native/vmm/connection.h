@@ -29,6 +29,7 @@ enum { LINK_OK_BYTES_MAX = 13 };
 struct link {
   enum link_state state;
   bool is_control;
+  bool holds_guest; /* a control's: see link_request_device */
   uint16_t port;
   struct watch far;
   char heard[LINK_OK_BYTES_MAX]; /* of its answer, so far */

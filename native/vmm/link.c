@@ -26,7 +26,7 @@ static struct watch ready_listener = {.fd = -1};
 static bool is_ready;
 static bool is_given_up;
 static unsigned waiting; /* links that are not joined */
-static unsigned controls; /* streams to the control socket */
+static unsigned holds; /* streams as long as which nobody is let through */
 
 static void far_ready(void *owner, uint32_t events);
 
@@ -111,6 +111,11 @@ void link_request_control(struct connection *connection, uint8_t *payload, size_
   else connection_refuse(connection, "bad_request", EINVAL, "a field has no business in this request");
 }
 
+void link_request_device(struct connection *connection, uint8_t *payload, size_t length) {
+  link_request_control(connection, payload, length);
+  if (connection->kind == CONNECTION_LINK) connection->link.holds_guest = true;
+}
+
 /* Back to waiting, or the end of it. */
 static void not_yet(struct connection *connection, int number) {
   struct link *link = &connection->link;
@@ -149,9 +154,9 @@ void link_request_memory(struct connection *connection, uint8_t *payload, size_t
   watch_for_hangup(&connection->watch);
 }
 
-/* What was asked meanwhile is asked anew behind it: see link.h. */
+/* Who has asked asks anew behind it. */
 static void hold_guests(void) {
-  controls++;
+  holds++;
   for (struct connection *at = NULL; (at = connection_next(at, CONNECTION_LINK)) != NULL;) {
     if (at->link.state == LINK_ASKS) not_yet(at, EAGAIN);
   }
@@ -161,7 +166,7 @@ static void joined(struct connection *connection) {
   struct link *link = &connection->link;
   link->state = LINK_JOINED;
   waiting--;
-  if (link->is_control) hold_guests();
+  if (link->holds_guest) hold_guests();
   if (connection_begin_raw(connection)) link_ready(connection, 0);
 }
 
@@ -189,7 +194,7 @@ static void attempt(struct connection *connection) {
   struct link *link = &connection->link;
   struct sockaddr_un address;
   const char *path = link->is_control ? control_path : guest_path;
-  bool is_known = link->is_control ? path[0] != '\0' : is_ready && controls == 0;
+  bool is_known = link->is_control ? path[0] != '\0' : is_ready && holds == 0;
   int fd = is_known && !is_given_up ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
   if (fd < 0) {
     not_yet(connection, is_known && !is_given_up ? errno : 0);
@@ -300,7 +305,7 @@ void link_ready(struct connection *connection, uint32_t events) {
 void link_closing(struct connection *connection) {
   struct link *link = &connection->link;
   if (link->state == LINK_WAITS || link->state == LINK_ASKS) waiting--;
-  if (link->is_control && link->state == LINK_JOINED && --controls == 0) try_all();
+  if (link->holds_guest && link->state == LINK_JOINED && --holds == 0) try_all();
   watch_close(&link->far);
   transfer_forget(&link->up);
   transfer_forget(&link->down);

@@ -5,9 +5,6 @@
  * end there, `OK …` and a line's end back, then raw bytes. The request goes in one write and nothing behind it before the answer, and the
  * answer is taken to its end and no further: one back end drops what comes split, and the other what comes early. An end without an
  * answer, silence and a refusal all mean "not yet". No half-close is passed on, because there it ends both directions.
- *
- * As long as somebody speaks with the control socket nobody is let through: a device that the guest gets meanwhile must hear of no
- * connection before the guest has taken it. vhost-device-vsock's thread ends without a word when it does between two of QEMU's messages.
  */
 #ifndef SQUASH_VMM_LINK_H
 #define SQUASH_VMM_LINK_H
@@ -18,6 +15,11 @@ struct connection;
 
 void link_request_guest(struct connection *connection, uint8_t *payload, size_t length);
 void link_request_control(struct connection *connection, uint8_t *payload, size_t length);
+/*
+ * As the one before, and nobody is let through as long as it lasts: a vsock device must hear of no connection before the guest has taken
+ * it. The thread of vhost-device-vsock ends without a word when it does between two of QEMU's messages.
+ */
+void link_request_device(struct connection *connection, uint8_t *payload, size_t length);
 /* The VMM comes itself: it connects to `<control>_memory`. */
 void link_request_memory(struct connection *connection, uint8_t *payload, size_t length);
 void link_ready(struct connection *connection, uint32_t events);

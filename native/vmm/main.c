@@ -42,6 +42,7 @@ static void first_frame(struct connection *connection, uint8_t *payload, size_t 
     case FRAME_VMM_START: commands_request(connection, payload, length); return;
     case FRAME_VMM_GUEST: link_request_guest(connection, payload, length); return;
     case FRAME_VMM_CONTROL: link_request_control(connection, payload, length); return;
+    case FRAME_VMM_DEVICE: link_request_device(connection, payload, length); return;
     case FRAME_VMM_MEMORY: link_request_memory(connection, payload, length); return;
     case FRAME_VMM_DISK: disk_request(connection, payload, length); return;
     case FRAME_VMM_CONSOLE: console_request(connection, payload, length); return;

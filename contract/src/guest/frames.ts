@@ -169,6 +169,8 @@ export const frameTypes = {
   vmmMemory: 0x3c,
   /** What the file `path` of the VMM's root holds now, without its holes: `native/vmm/disk.h`. */
   vmmDisk: 0x3d,
+  /** As `vmmControl`, to take the device from the guest by which it is reached, or to give it: nobody is let through as long as it lasts. */
+  vmmDevice: 0x3e,
   // Requests to squash-launch.
   sandboxStart: 0x40,
   sandboxStop: 0x41,

@@ -62,18 +62,10 @@ class Vmm implements AsyncDisposable {
   }
 
   async stream(
-    type: 'vmmGuest' | 'vmmControl' | 'vmmMemory' | 'vmmConsole',
+    type: 'vmmGuest' | 'vmmControl' | 'vmmDevice' | 'vmmMemory' | 'vmmConsole',
     fields?: readonly FieldValue[],
   ): Promise<Text> {
     return new Text((await this.ask(type, fields)).detach());
-  }
-
-  /** On a control stream of its own, which holds nobody back from the guest afterwards. */
-  async tell(line: string): Promise<void> {
-    const control = await this.stream('vmmControl');
-    await control.until('hello\n');
-    await control.say(line);
-    control.stream.destroy();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -123,7 +115,8 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user']
   const silence = async (): Promise<void> => {
     await using vmm = await launch('silent');
     await vmm.begin(backEnd);
-    await vmm.tell('ready');
+    const control = await vmm.stream('vmmControl');
+    await control.say('ready');
     const givenUp = { code: 'guest_failed', message: /nobody in the guest takes the connection/ };
     await Promise.all([
       assert.rejects(vmm.stream('vmmGuest', [['port', 1028]]), givenUp),
@@ -153,7 +146,9 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user']
       command('stay', '/bin/sh', '-c', 'echo last; exec /bin/busybox sleep 1000'),
     );
     await console.until(/^first\n\/usr\/bin:\/usr\/sbin\nsecond\nback end listens\nlast\n$/);
-    await vmm.tell('ready');
+    const control = await vmm.stream('vmmControl');
+    await control.until('hello\n');
+    await control.say('ready');
     const guest = await early;
     guest.stream.write('to the guest and back');
     await guest.until('to the guest and back');
@@ -161,35 +156,23 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user']
     second.stream.write('after two refusals');
     await second.until('after two refusals');
     assert.equal((await vmm.stream('vmmGuest', [['port', 1026]])).text, '', 'what comes with OK is not lost');
-    const control = await vmm.stream('vmmControl');
-    const held = vmm.stream('vmmGuest');
     await control.say('say on the console');
     await console.until('on the console\n');
     const late = await vmm.stream('vmmConsole');
     await late.until(/^first\n[^]*on the console\n$/);
     await control.say('orphan');
     await console.until('orphan\n');
-    for (let turn = 0; turn < 20; turn++) await control.say('say still');
-    assert.equal(
-      await Promise.race([held, Promise.resolve('held')]),
-      'held',
-      'nobody is let through beside the control',
-    );
-    control.stream.destroy();
-    await control.ended;
-    (await held).stream.write('let through');
-    await (await held).until('let through');
-    const last = await vmm.stream('vmmControl');
-    last.stream.write('end 3\n');
+    control.stream.write('end 3\n');
     await waitFor('the sandbox to end', async () => !(await isRunning()), 10_000);
-    await Promise.all([guest.ended, console.ended, last.ended]);
+    await Promise.all([guest.ended, console.ended, control.ended]);
     await waitFor('word of it', () => changes.includes('whole ended true'), 10_000);
   });
 
   test('what was said before an end of either side arrives', async () => {
     await using vmm = await launch('ends');
     await vmm.begin(backEnd);
-    await vmm.tell('ready');
+    const control = await vmm.stream('vmmControl');
+    await control.say('ready');
     const early = await vmm.stream('vmmGuest', [['port', 1026]]);
     await early.until('early');
     const tail = await vmm.stream('vmmGuest', [['port', 1029]]);
@@ -203,7 +186,7 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user']
     // Twice: what was there of the first is no hindrance.
     for (const kib of [3_000, 2_000]) {
       const memory = await vmm.stream('vmmMemory');
-      await vmm.tell(`memory ${kib}`);
+      await control.say(`memory ${kib}`);
       await memory.ended;
       assert.equal(memory.text.length, kib * 1024);
     }
@@ -212,6 +195,27 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user']
     for (const { stream } of many) stream.write(bytes);
     await waitFor('all to come back', () => many.every(({ text }) => text.length === bytes.length), 20_000);
     for (const { stream } of many) stream.destroy();
+  });
+
+  test('as long as its device comes or goes nobody is let through to the guest, who is asked anew then', async () => {
+    await using vmm = await launch('device');
+    await vmm.begin(backEnd);
+    const control = await vmm.stream('vmmControl');
+    await control.say('ready');
+    control.stream.destroy();
+    const silent = vmm.stream('vmmGuest', [['port', 1028]]).catch(() => undefined); // It is asked until the end.
+    const device = await vmm.stream('vmmDevice');
+    let isThrough = false;
+    const held = vmm.stream('vmmGuest').finally(() => (isThrough = true));
+    for (let turn = 0; turn < 20; turn++) await device.say('say still');
+    assert.ok(!isThrough);
+    device.stream.destroy();
+    const guest = await held;
+    guest.stream.write('let through');
+    await guest.until('let through');
+    const after = await vmm.stream('vmmControl');
+    after.stream.write('end 0\n');
+    await silent;
   });
 
   test('a failure of a command is told, and nobody waits for the guest any more', async () => {

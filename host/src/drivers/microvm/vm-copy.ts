@@ -71,7 +71,7 @@ export async function saveDisk(
 
 /** Of one that was started with such a file: it goes on, and its guest can be reached as soon as it looks. @throws guest_failed */
 export async function wakeVm(connect: ToVmm, copies: MachineCopies, giveUp: AbortSignal): Promise<void> {
-  const control = await streamOfVmm(await connect(giveUp), 'vmmControl', giveUp);
+  const control = await streamOfVmm(await connect(giveUp), 'vmmDevice', giveUp);
   try {
     await copies.wake(control, giveUp);
   } finally {

@@ -85,8 +85,9 @@ export class VmForks {
       await mkdir(this.#folder, { recursive: true, mode: 0o700 });
       await writeFile(mark, '');
       try {
-        await controlled(vm, AbortSignal.any([late, AbortSignal.timeout(partMsMax)]), (control, signal) =>
-          vm.copies.part(control, signal),
+        const partBy = AbortSignal.any([late, AbortSignal.timeout(partMsMax)]);
+        await spokenTo(vm, { which: 'vmmDevice', signal: partBy }, (control) =>
+          vm.copies.part(control, partBy),
         );
         await work();
       } finally {
@@ -105,9 +106,10 @@ export class VmForks {
 
   /** Nothing is to be done for one whose VMM does not answer any more: what is missing shows, and it is started again. */
   async #giveBack(vm: RunningVm): Promise<void> {
-    await controlled(vm, AbortSignal.timeout(partMsMax), (control, signal) =>
-      vm.copies.goOn(control, signal),
-    ).catch(() => undefined);
+    const signal = AbortSignal.timeout(partMsMax);
+    await spokenTo(vm, { which: 'vmmDevice', signal }, (control) => vm.copies.goOn(control, signal)).catch(
+      () => undefined,
+    );
   }
 }
 
@@ -123,11 +125,19 @@ function asRefusal(error: unknown): AppError {
 export async function controlled<T>(
   vm: Pick<RunningVm, 'connect'>,
   signal: AbortSignal,
-  work: (control: Duplex, signal: AbortSignal) => Promise<T>,
+  work: (control: Duplex) => Promise<T>,
 ): Promise<T> {
-  const control = await streamOfVmm(await vm.connect(signal), 'vmmControl', signal);
+  return await spokenTo(vm, { which: 'vmmControl', signal }, work);
+}
+
+async function spokenTo<T>(
+  vm: Pick<RunningVm, 'connect'>,
+  { which, signal }: { readonly which: 'vmmControl' | 'vmmDevice'; readonly signal: AbortSignal },
+  work: (control: Duplex) => Promise<T>,
+): Promise<T> {
+  const control = await streamOfVmm(await vm.connect(signal), which, signal);
   try {
-    return await work(control, signal);
+    return await work(control);
   } finally {
     control.destroy();
   }

@@ -43,8 +43,10 @@ export async function limitVm(
     throw refusal(vm, `has ${mibOf(memoryBytes)} MiB of memory at most while it runs`);
   const hold = async (held: SandboxLimits): Promise<void> =>
     await vm.hold(vmmLimits(held, vm.vmm.overheadBytes(accelerator)));
-  const balloon = async (bytes: number): Promise<void> =>
-    await controlled(vm, within(giveMsMax), (control, signal) => sizes.balloon(control, bytes, signal));
+  const balloon = async (bytes: number): Promise<void> => {
+    const signal = within(giveMsMax);
+    await controlled(vm, signal, (control) => sizes.balloon(control, bytes, signal));
+  };
   const holdCommands = async (bytes: number): Promise<void> =>
     await vm.guest.takeMemory(memoryBytes - bytes, within(askMsMax));
   const giveBack = async (bytes: number): Promise<void> => {

@@ -59,7 +59,7 @@ export async function throughToGuest(stream: Duplex, signal?: AbortSignal): Prom
 /** The stream to the VMM's control socket, or the one that its guest's memory will come by, or of its guest's disk. @throws guest_failed */
 export async function streamOfVmm(
   stream: Duplex,
-  which: 'vmmControl' | 'vmmMemory' | { readonly disk: string },
+  which: 'vmmControl' | 'vmmDevice' | 'vmmMemory' | { readonly disk: string },
   signal: AbortSignal,
 ): Promise<Duplex> {
   const request =
