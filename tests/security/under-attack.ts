@@ -8,7 +8,7 @@ import { limits } from '@squash/contract/limits';
 import type { Answer } from '../support/daemon.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { repository } from '../support/base-layer.ts';
-import { waitFor } from '../support/wait.ts';
+import { patience, waitFor } from '../support/wait.ts';
 import type { AttemptOutput, Surroundings } from './attempt.ts';
 import { freePort } from '../support/free-port.ts';
 import { HostSide } from './host-side.ts';
@@ -123,7 +123,7 @@ export class UnderAttack implements AsyncDisposable {
   ): Promise<AttemptOutput & { readonly reason: string }> {
     const answer: Answer['json'] = await this.daemon.call('POST', `/cgi-bin/api/sandboxes/${id}/exec`, {
       cmd: script,
-      timeout: timeoutS,
+      timeout: timeoutS * patience,
     });
     return {
       exitCode: Number(answer.exit_code),
