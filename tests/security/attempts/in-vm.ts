@@ -35,6 +35,7 @@ const ids: Readonly<Record<string, readonly string[]>> = {
   ],
   'a microVM has interrupts and disks of its own to tell of': ['device-proc-files'],
   'a microVM has its own memory to keep answers in': ['memory-netlink'],
+  'a microVM has a kernel of its own to be told of its pressure': ['exhaustion-pressure'],
 };
 
 /** An attempt's id → the reason. */
