@@ -17,9 +17,6 @@ const boxes = '/cgi-bin/api/sandboxes';
 const box = `${boxes}/box`;
 const snapshots = '/v1/sandboxes/box/snapshots';
 
-/** What lies below a snapshot that was taken on that one: a microVM's is whole. */
-const baseOf = (label: string): string | null => (isOnVms ? null : label);
-
 function fileOf(daemon: TestDaemon, label: string): string {
   return join(daemon.dataDir, `sandboxes/box/snapshots/${label}.squashfs`);
 }
@@ -77,7 +74,7 @@ test('a snapshot is downloaded whole whatever it lies on, and is the same where 
     json.items.map((each: SnapshotDetails) => [each.label, each.whole, each.base, each.active]),
     [
       ['first', true, null, true],
-      ['second', isOnVms, baseOf('first'), false],
+      ['second', false, 'first', false],
     ],
   );
   const whole = await download(daemon, 'second');
@@ -124,7 +121,7 @@ test('/v1 takes a snapshot with labels, finds it by them, gives it others, and g
   const restored = await api.post('/v1/sandboxes/box/restore', { snapshot: 'first' });
   assert.deepEqual([restored.status, restored.json.snapshot], [200, 'first'], restored.text);
   await sh(api, 'echo 2 >/file');
-  assert.equal((await api.post(snapshots, { label: 'last' })).json.base, baseOf('first'));
+  assert.equal((await api.post(snapshots, { label: 'last' })).json.base, 'first');
   const labelsOf = async (query: string): Promise<string[]> =>
     (await api.get(`${snapshots}?${query}`)).json.items.map((each: SnapshotDetails) => each.label);
   const page = (await api.get(`${snapshots}?limit=2`)).json;
@@ -136,7 +133,7 @@ test('/v1 takes a snapshot with labels, finds it by them, gives it others, and g
   const changed = await api.send('PATCH', `${snapshots}/first`, { body: change });
   assert.deepEqual([changed.status, changed.json.label], [200, 'renamed'], changed.text);
   assert.deepEqual([changed.json.labels, changed.json.active], [{ step: 'two' }, true]);
-  assert.equal((await api.get(`${snapshots}/last`)).json.base, baseOf('renamed'));
+  assert.equal((await api.get(`${snapshots}/last`)).json.base, 'renamed');
   assert.equal((await api.get(`${snapshots}/first`)).json.code, 'snapshot_not_found');
   const taken2 = await api.send('PATCH', `${snapshots}/last`, { body: { label: 'renamed' } });
   assert.equal(taken2.json.code, 'snapshot_exists');
@@ -251,7 +248,7 @@ test('a removed snapshot breaks neither another nor the sandbox that lies on it,
   const info = (await api.get(box)).json;
   assert.deepEqual([info.active_snapshot, info.snapshots.length], [null, 1]);
   const [left] = (await api.get(snapshots)).json.items;
-  assert.deepEqual([left.label, left.whole, left.base], ['second', isOnVms, null]);
+  assert.deepEqual([left.label, left.whole, left.base], ['second', false, null]);
   // Its label is free, and a new snapshot under it is another one.
   assert.equal((await api.post(`${box}/snapshot`, { label: 'first' })).status, 200);
   assert.equal((await api.delete(`${snapshots}/first`)).status, 204);
@@ -308,7 +305,11 @@ test('an uploaded snapshot is refused and leaves nothing when it is no image, an
   assert.ok((await api.get(box)).json.snapshots.some((each: SnapshotDetails) => each.label === 'while-away'));
 });
 
-test('a snapshot of sparse terabytes is refused by their length before anything is packed', async () => {
+const holes = isOnVms ? 'a microVM tells its files by its PID 1, holes as zeros' : false;
+
+test('a snapshot of sparse terabytes is refused by their length before anything is packed', {
+  skip: holes,
+}, async () => {
   await using daemon = await TestDaemon.start({ env: { SQUASH_UPPER_LIMIT_MB: '1024' } });
   const api = await box1(daemon);
   await sh(api, 'i=0; while [ $i -lt 80 ]; do truncate -s 1000M /hole$i; i=$((i+1)); done');
@@ -332,7 +333,7 @@ function toolQuotaOf(daemon: TestDaemon): number | undefined {
   return quota > 0 ? quota : undefined;
 }
 
-test('a removal does not wait for the snapshot that is being packed', async () => {
+test('a removal does not wait for the snapshot that is being packed', { skip: holes }, async () => {
   await using daemon = await TestDaemon.start({ env: { SQUASH_UPPER_LIMIT_MB: '1024' } });
   const api = await box1(daemon);
   // Zeros without room on the disk: mksquashfs reads them for many seconds.
@@ -392,9 +393,7 @@ test('a removal does not wait for an upload that is being unpacked', async () =>
   await waitFor('the work to be gone', () => readdirSync(join(daemon.dataDir, 'tmp')).length === 0);
 });
 
-test('a snapshot that is merged for a download holds up nothing of its sandbox but its layers, and goes with it', {
-  skip: isOnVms ? 'a microVM has snapshots that are whole, each' : false,
-}, async () => {
+test('a snapshot that is merged for a download holds up nothing of its sandbox but its layers, and goes with it', async () => {
   await using daemon = await TestDaemon.start({ env: { SQUASH_UPPER_LIMIT_MB: '1024' } });
   const api = await box1(daemon);
   // Read for long enough to be met.
