@@ -252,6 +252,8 @@ test('a removed snapshot breaks neither another nor the sandbox that lies on it,
   // Its label is free, and a new snapshot under it is another one.
   assert.equal((await api.post(`${box}/snapshot`, { label: 'first' })).status, 200);
   assert.equal((await api.delete(`${snapshots}/first`)).status, 204);
+  // What a guest has not written out goes with it, as by a power cut.
+  if (isOnVms) await sh(api, 'sync');
   await daemon.stop();
   // As after a reboot: the sandbox has to be started on its layers again.
   const isLauncher = ({ command }: { readonly command: string }): boolean =>
