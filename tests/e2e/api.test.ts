@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { isOnVms } from '../support/backend.ts';
+import { isOnVms, vmModules } from '../support/backend.ts';
 import { ApiClient } from '../support/api-client.ts';
 import { packModule } from '../support/base-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
@@ -30,9 +30,6 @@ const seedKeys = [
   'max_lifetime_s',
   'allow_net',
 ];
-
-/** What microVMs start from is a module as well. */
-const vmModules = isOnVms ? ['900-vmm'] : [];
 
 let directory: string;
 let daemon: TestDaemon;
