@@ -18,6 +18,7 @@ const whole = [
   'tests/e2e/api-restart.test.ts',
   'tests/e2e/cli-events.test.ts',
   'tests/e2e/cli-exec.test.ts',
+  'tests/e2e/cli-network.test.ts',
   'tests/e2e/cli-sandboxes.test.ts',
   'tests/e2e/egress.test.ts',
   'tests/e2e/events.test.ts',
