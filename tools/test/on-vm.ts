@@ -34,6 +34,7 @@ const whole = [
   'tests/e2e/processes-restart.test.ts',
   'tests/e2e/sandboxes.test.ts',
   'tests/e2e/sdk.test.ts',
+  'tests/e2e/snapshots.test.ts',
   'tests/e2e/ssh.test.ts',
   'tests/e2e/terminal.test.ts',
   'tests/e2e/usage.test.ts',
