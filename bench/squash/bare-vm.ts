@@ -58,7 +58,7 @@ async function planOf(dataDir: string, place: string) {
     kernel: join(root, 'boot/vmlinux'),
     initrd: join(dataDir, 'vm', initrd),
     lowers: disks.map((name) => join(dataDir, 'vm/layers', name)),
-    upper: { path: join(place, 'disk'), bytes: 768 * 1_048_576 },
+    upper: { path: join(place, 'disk'), bytes: 768 * 1_048_576, inodes: 16_384 },
     memoryBytes,
     hostname: 'bare',
     cpuMilli: 1000,

@@ -6,6 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { isOnVms, vmModules } from '../support/backend.ts';
 import { ApiClient } from '../support/api-client.ts';
 import { packModule } from '../support/base-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
@@ -83,7 +84,7 @@ test('health has the seed’s fields, takes any method, and counts', async () =>
   ]);
   assert.deepEqual(
     [json.status, json.backend, json.tailscale, json.modules, json.base_ready],
-    ['ok', 'chroot', { status: 'off', ip: '' }, 3, true],
+    ['ok', isOnVms ? 'vm' : 'chroot', { status: 'off', ip: '' }, 3 + vmModules.length, true],
   );
   for (const method of ['POST', 'PUT', 'DELETE', 'HEAD']) {
     assert.equal((await api.send(method, '/cgi-bin/health')).status, 200, method);
@@ -98,11 +99,12 @@ test('modules is an array of name, size and location, or the names', async () =>
       ['000-base-test', 'local'],
       ['100-other', 'local'],
       ['100-tool', 'local'],
+      ...vmModules.map((name) => [name, 'local']),
     ],
   );
   assert.ok(json.every(({ size }: { size: number }) => size > 0));
   const names = await api.get('/cgi-bin/api/modules?format=names');
-  assert.deepEqual(names.json, { modules: ['000-base-test', '100-other', '100-tool'] });
+  assert.deepEqual(names.json, { modules: ['000-base-test', '100-other', '100-tool', ...vmModules] });
   assert.equal((await api.get('/cgi-bin/api/modules?format=xml')).status, 400);
 });
 
@@ -141,7 +143,7 @@ test('create answers 201 with the sandbox and its defaults', async () => {
         max_lifetime_s: 0,
         allow_net: null,
         state: 'ready',
-        backend: 'chroot',
+        backend: isOnVms ? 'vm' : 'chroot',
       },
     );
     assert.match(json.created, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);

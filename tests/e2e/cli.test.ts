@@ -12,6 +12,7 @@ import { moduleInfoSchema, moduleSchema } from '@squash/contract/module';
 import { differenceSchema, snapshotSchema } from '@squash/contract/native-snapshot';
 import { sandboxInfoSchema } from '@squash/contract/sandbox';
 import { z } from 'zod';
+import { vmModules } from '../support/backend.ts';
 import { packModule, repository } from '../support/base-layer.ts';
 import { bothSchema, cliEnvironment, endOf, squash, squashOk, startCli } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
@@ -121,7 +122,7 @@ describe('squash', () => {
       .array()
       .parse(await json('module', 'ls'))
       .map((each) => each.name);
-    assert.deepEqual(names, ['000-base-test', '100-hello']);
+    assert.deepEqual(names, ['000-base-test', '100-hello', ...vmModules]);
     await squashOk(daemon, ['create', 'm', '-l', '000-base-test']);
     const active = sandboxInfoSchema.parse(await json('activate', 'm', '100-hello'));
     assert.deepEqual(active.layers, ['000-base-test', '100-hello']);

@@ -13,6 +13,7 @@ import { portLinkSchema, portListSchema } from '@squash/contract/ports';
 import WebSocket from 'ws';
 import { ApiClient } from '../support/api-client.ts';
 import { endOf, squash, squashOk, startCli } from '../support/cli.ts';
+import { isOnVms } from '../support/backend.ts';
 import { PreviewScene } from '../support/previews.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -125,7 +126,8 @@ describe('ports', () => {
     }
   });
 
-  it('carries bytes over a WebSocket, each side to its own end', async () => {
+  const skip = isOnVms ? 'a microVM has a monitor that passes no end of one direction alone' : false;
+  it('carries bytes over a WebSocket, each side to its own end', { skip }, async () => {
     await scene.run(
       'dev',
       'node -e \'require("net").createServer({allowHalfOpen:true},s=>{s.on("data",()=>{});s.on("end",()=>s.end("bye"))}).listen(6000)\'',

@@ -4,6 +4,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { text as readText } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
+import { isOnVms } from '../support/backend.ts';
 import { PreviewScene } from '../support/previews.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -96,7 +97,8 @@ describe('a preview of a port', () => {
     });
   });
 
-  it('switches protocols and keeps half-closes, early ones too', async () => {
+  const skip = isOnVms ? 'a microVM has a monitor that passes no end of one direction alone' : false;
+  it('switches protocols and keeps half-closes, early ones too', { skip }, async () => {
     const head = `GET /up HTTP/1.1\r\nhost: ${scene.host('3000-dev')}\r\nconnection: Upgrade\r\nupgrade: websocket\r\n`;
     const more = 'sec-websocket-key: x\r\nsquash-preview-token: y\r\n\r\nfirst ';
     for (const [first, last] of [

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Capability } from '@squash/contract/capability';
 import type { SandboxRecord } from '@squash/contract/native-sandbox';
 import { ApiClient } from '../support/api-client.ts';
+import { isOnVms } from '../support/backend.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { processesOf, signalAll } from '../support/leaks.ts';
 import { waitFor } from '../support/wait.ts';
@@ -89,7 +90,7 @@ describe('a sandbox of /v1', () => {
   });
 
   it('is refused whole where one thing of the request is unknown, reserved or not to be had', async () => {
-    const refusals: readonly [object, string, RegExp][] = [
+    const refusals: readonly (readonly [object, string, RegExp])[] = [
       [{ nane: 'x' }, 'invalid_request', /"nane" is unknown/],
       [{ id: 'mine' }, 'invalid_request', /"id" is unknown/],
       [{ memory_mb: '64' }, 'invalid_request', /memory_mb/],
@@ -97,7 +98,7 @@ describe('a sandbox of /v1', () => {
       [{ image: 'localhost:1/none' }, 'registry_unavailable', /localhost:1/],
       [{ mounts: [{ host: '/srv', path: '/x' }] }, 'host_directory_refused', /not_allowed/],
       [{ backend: 'docker' }, 'invalid_request', /backend: one of chroot, vm/],
-      [{ backend: 'vm' }, 'vm_unavailable', /900-vmm/],
+      ...(isOnVms ? [] : [[{ backend: 'vm' }, 'vm_unavailable', /900-vmm/] as const]),
       [{ memory: true }, 'invalid_request', /"memory"/],
       [{ labels: { 'a b': '' } }, 'invalid_request', /label/],
       [{ env: { 'A=B': '' } }, 'invalid_request', /variable/],
@@ -213,7 +214,8 @@ describe('the list of sandboxes', () => {
 });
 
 describe('a change of a sandbox', () => {
-  it('holds for what runs, all of it or nothing', async () => {
+  const skip = isOnVms ? 'a microVM that runs gets more than it started with behind a stop' : false;
+  it('holds for what runs, all of it or nothing', { skip }, async () => {
     const { host } = (await api.get('/v1/info')).json;
     const memory = host.find(({ name }: Capability) => name === 'cgroup_memory');
     // Where memory can not be limited that is said, and the rest of this has nothing to look at.
@@ -254,7 +256,7 @@ describe('a change of a sandbox', () => {
 
 describe('a sandbox at rest', () => {
   const counting = 'i=0; while :; do i=$((i+1)); echo $i >> /count; done';
-  const count = async (id: string): Promise<number> => Number(await sh(id, 'wc -l < /count'));
+  const count = async (id: string): Promise<number> => Number(await sh(id, 'cat /count 2>/dev/null | wc -l'));
   const start = (id: string, cmd: string) => api.post(`/cgi-bin/api/sandboxes/${id}/exec-bg`, { cmd });
 
   it('stands still while it is paused, and goes on where it was', async () => {
@@ -266,9 +268,10 @@ describe('a sandbox at rest', () => {
     assert.equal((await api.post(`${boxes}/${id}/pause`)).json.state, 'paused');
     const refused = await api.post(`/cgi-bin/api/sandboxes/${id}/exec`, { cmd: 'true' });
     assert.equal(refused.json.code, 'sandbox_paused');
-    const before = ticksOf('count');
+    const word = isOnVms ? 'qemu-system' : 'count';
+    const before = ticksOf(word);
     await sleep(300);
-    assert.equal(ticksOf('count'), before);
+    assert.equal(ticksOf(word), before);
     const resumed = await api.post(`${boxes}/${id}/resume`);
     assert.equal(resumed.json.state, 'ready', resumed.text);
     const there = await count(id);
@@ -342,18 +345,19 @@ describe('a sandbox at rest', () => {
   it('comes by itself when nobody uses it, and ends with the first use', async () => {
     const still = await create({ idle_timeout_s: 5, on_timeout: 'pause' });
     const saved = await create({ idle_timeout_s: 5, on_timeout: 'snapshot' });
+    await sh(saved.id, 'echo kept > /file');
     const gone = await create({ idle_timeout_s: 5 });
     const works = await create({ idle_timeout_s: 5 });
-    await sh(saved.id, 'echo kept > /file');
     await start(works.id, 'while :; do :; done');
     await waitFor('the pause', async () => (await get(still.id)).state === 'paused');
     await waitFor('the snapshot', async () => (await get(saved.id)).state === 'stopped');
     await waitFor('the end', async () => (await api.get(`${boxes}/${gone.id}`)).status === 404);
     assert.equal((await get(works.id)).state, 'ready');
     assert.equal(await sh(still.id, 'echo on'), 'on\n');
+    await destroy(still.id);
     assert.equal((await api.get(`${boxes}/${saved.id}/snapshots`)).json.items.length, 1);
     assert.equal(await sh(saved.id, 'cat /file'), 'kept\n');
-    await destroy(still.id, saved.id, works.id);
+    await destroy(saved.id, works.id);
     const timedOut = (all: readonly string[]): readonly string[] =>
       all.filter((each) => !/sandbox\.(created|destroyed)/.test(each));
     assert.deepEqual(timedOut(await toldOf(still.id)), [
@@ -377,7 +381,8 @@ describe('a sandbox at rest', () => {
 });
 
 describe('a sandbox whose time is over', () => {
-  it('is not put to rest where somebody uses it while its use is looked at', async () => {
+  const skip = isOnVms ? 'a microVM shows the host none of its commands' : false;
+  it('is not put to rest where somebody uses it while its use is looked at', { skip }, async () => {
     const { id } = await create({ idle_timeout_s: 5, on_timeout: 'pause' });
     const signal = (name: NodeJS.Signals): void =>
       signalAll(daemon.dataDir, name, ({ command }) => command.includes('squash-launch resident'));

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { type DiffPage, diffPageSchema, type SnapshotDetails } from '@squash/contract/native-snapshot';
 import type { Warning } from '@squash/contract/sandbox';
 import { ApiClient } from '../support/api-client.ts';
+import { isOnVms } from '../support/backend.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { removeDataDirectory } from '../support/data-directory.ts';
 import { cgroupsOf, processesOf, signalAll } from '../support/leaks.ts';
@@ -251,6 +252,8 @@ test('a removed snapshot breaks neither another nor the sandbox that lies on it,
   // Its label is free, and a new snapshot under it is another one.
   assert.equal((await api.post(`${box}/snapshot`, { label: 'first' })).status, 200);
   assert.equal((await api.delete(`${snapshots}/first`)).status, 204);
+  // What a guest has not written out goes with it, as by a power cut.
+  if (isOnVms) await sh(api, 'sync');
   await daemon.stop();
   // As after a reboot: the sandbox has to be started on its layers again.
   const isLauncher = ({ command }: { readonly command: string }): boolean =>
@@ -304,7 +307,11 @@ test('an uploaded snapshot is refused and leaves nothing when it is no image, an
   assert.ok((await api.get(box)).json.snapshots.some((each: SnapshotDetails) => each.label === 'while-away'));
 });
 
-test('a snapshot of sparse terabytes is refused by their length before anything is packed', async () => {
+const holes = isOnVms ? 'a microVM tells its files by its PID 1, holes as zeros' : false;
+
+test('a snapshot of sparse terabytes is refused by their length before anything is packed', {
+  skip: holes,
+}, async () => {
   await using daemon = await TestDaemon.start({ env: { SQUASH_UPPER_LIMIT_MB: '1024' } });
   const api = await box1(daemon);
   await sh(api, 'i=0; while [ $i -lt 80 ]; do truncate -s 1000M /hole$i; i=$((i+1)); done');
@@ -328,7 +335,7 @@ function toolQuotaOf(daemon: TestDaemon): number | undefined {
   return quota > 0 ? quota : undefined;
 }
 
-test('a removal does not wait for the snapshot that is being packed', async () => {
+test('a removal does not wait for the snapshot that is being packed', { skip: holes }, async () => {
   await using daemon = await TestDaemon.start({ env: { SQUASH_UPPER_LIMIT_MB: '1024' } });
   const api = await box1(daemon);
   // Zeros without room on the disk: mksquashfs reads them for many seconds.

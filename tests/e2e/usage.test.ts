@@ -24,7 +24,7 @@ test('usage follows what a sandbox does, and has a history while somebody asks',
   assert.equal(fresh.history.length, 0);
   const isMeasured = fresh.cpu_us !== null;
   assert.equal(isMeasured, fresh.pids !== null);
-  await api.post(`${path}/busy/exec`, { cmd: 'head -c 8000000 /dev/zero > /root/file' });
+  await api.post(`${path}/busy/exec`, { cmd: 'head -c 8000000 /dev/urandom > /root/file' });
   await api.post(`${path}/busy/exec-bg`, { cmd: 'while :; do :; done' });
   await waitFor('two samples', async () => (await usage()).history.length >= 2, 20_000);
   await waitFor(

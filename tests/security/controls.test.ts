@@ -10,6 +10,7 @@ import { after, before, test } from 'node:test';
 import { repository } from '../support/base-layer.ts';
 import { attackClasses, outcomeOf, type Surroundings } from './attempt.ts';
 import { attempts } from './attempts/all.ts';
+import { differsInVm } from './attempts/in-vm.ts';
 import { HostSide } from './host-side.ts';
 import { type AttackTool, attackTool } from './tool.ts';
 import { runWeak } from './weak.ts';
@@ -79,4 +80,8 @@ test('attempts are at least a hundred with names of their own', () => {
   const ids = attempts.map((attempt) => attempt.id);
   assert.equal(new Set(ids).size, ids.length);
   assert.ok(ids.length >= 100, `only ${String(ids.length)}`);
+  assert.deepEqual(
+    [...differsInVm.keys()].filter((id) => !ids.includes(id)),
+    [],
+  );
 });

@@ -4,8 +4,10 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { isOnVms } from '../support/backend.ts';
 import { clientModules, databaseModules } from '../support/clients-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { patience } from '../support/wait.ts';
 
 const sandboxes = '/cgi-bin/api/sandboxes';
 
@@ -62,7 +64,8 @@ const programs: readonly Program[] = [
   {
     name: 'a program that asks for io_setup',
     cmd: `test $(uname -m) = x86_64 || { echo -1 38; exit; }; python3 -c '${nativeIo}'`,
-    says: /^-1 38$/m,
+    // A guest's kernel has it, and is nobody else's.
+    says: isOnVms ? /^0 0$/m : /^-1 38$/m,
   },
   {
     name: 'git',
@@ -101,7 +104,10 @@ after(() => stack.disposeAsync());
 
 for (const program of programs) {
   test(`${program.name} runs in a sandbox`, async () => {
-    const { json } = await daemon.request('POST', `${sandboxes}/run/exec`, { cmd: program.cmd, timeout: 60 });
+    const { json } = await daemon.request('POST', `${sandboxes}/run/exec`, {
+      cmd: program.cmd,
+      timeout: 60 * patience,
+    });
     assert.match(String(json.stdout), program.says, `exit ${json.exit_code}: ${json.stdout}${json.stderr}`);
   });
 }

@@ -4,9 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { isOnVms } from '../support/backend.ts';
 import { waitFor } from '../support/wait.ts';
-import { type Attempt, outcomeOf } from './attempt.ts';
+import { type Attempt, type Outcome, outcomeOf } from './attempt.ts';
 import { attempts } from './attempts/all.ts';
+import { differsInVm } from './attempts/in-vm.ts';
 import { UnderAttack, type UnderAttackOptions } from './under-attack.ts';
 
 /** Every so manieth attempt: an emulated machine (tests/vm) is given a spread of them, any other all. */
@@ -33,22 +35,27 @@ export function runAttempts(
         context.skip(`no cgroup here holds it, which a sandbox's maker is told: ${attempt.unless}`);
         return;
       }
-      await holds(scene, attempt);
+      const own = isOnVms ? differsInVm.get(attempt.id) : undefined;
+      const outcome = await outcomeIn(scene, attempt, own !== undefined);
       await scene.expectUnharmed();
+      if (own !== undefined && outcome !== 'held') context.skip(own);
     });
   }
   return () => scene;
 }
 
-async function holds(scene: UnderAttack, attempt: Attempt): Promise<void> {
+/** @throws when it succeeded, or did not come to its end; where it may succeed, when it has seen a secret */
+async function outcomeIn(scene: UnderAttack, attempt: Attempt, maySucceed: boolean): Promise<Outcome> {
   const script = attempt.run(scene.around);
   const output = await scene.exec('attacked', scene.prepared(script));
   const outcome = outcomeOf(script, output, scene.secrets);
+  const said = output.stdout + output.stderr;
   const isUntriedHere =
     outcome === 'untried' && attempt.control.kind !== 'none' && attempt.control.optional !== undefined;
+  const isOwn = maySucceed && outcome !== 'broken' && !scene.secrets.some((secret) => said.includes(secret));
   assert.ok(
-    outcome === 'held' || isUntriedHere,
-    `${outcome}, exit ${String(output.exitCode)}\n${script}\n${output.stdout}${output.stderr}`,
+    outcome === 'held' || isUntriedHere || isOwn,
+    `${outcome}, exit ${String(output.exitCode)}\n${script}\n${said}`,
   );
   // A bomb's last processes may still be ending, and leave room for one command and none for the next.
   await waitFor('the attacked sandbox to take commands', async () => {
@@ -58,4 +65,5 @@ async function holds(scene: UnderAttack, attempt: Attempt): Promise<void> {
     const processes = Number(answer.json.stdout);
     return answer.status === 200 && processes > 0 && processes < scene.around.pidsMax / 2;
   });
+  return outcome;
 }

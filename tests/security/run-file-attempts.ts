@@ -8,7 +8,9 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import { GuestClient } from '../../host/src/guest/client.ts';
+import { throughToGuest } from '../../host/src/drivers/microvm/vmm-channel.ts';
 import { FrameConnection } from '../../host/src/guest/frame-connection.ts';
+import { isOnVms } from '../support/backend.ts';
 import { drain } from '../support/real-guest.ts';
 import { fileOperationAttempts } from './attempts/file-operations.ts';
 import { attemptOutcome, Bait, begin, type Ground } from './file-attempt.ts';
@@ -29,7 +31,10 @@ export function runFileAttempts(where: string, options: UnderAttackOptions = {})
     const [own] = sockets(runDir).filter((name) => !others.includes(name));
     if (own === undefined) throw new Error('the sandbox has no socket');
     const connections = stack.use(new SocketDirectory(runDir));
-    const connect = (signal?: AbortSignal) => connections.connect(own, signal);
+    const connect = async (signal?: AbortSignal) => {
+      const connection = await connections.connect(own, signal);
+      return isOnVms ? await throughToGuest(connection, signal) : connection;
+    };
     ground = {
       guest: new GuestClient({ connect }),
       ask: async (frame) => {
@@ -44,7 +49,7 @@ export function runFileAttempts(where: string, options: UnderAttackOptions = {})
     };
     await using bait = await Bait.make();
     const map = await drain(await begin({ ...ground, bait, directory: '/' }, 'cat /proc/self/uid_map'));
-    ground = { ...ground, hasUsers: / 65536$/m.test(map.stdout) };
+    ground = { ...ground, hasUsers: / (65536|4294967295)$/m.test(map.stdout) };
   });
 
   after(() => stack.disposeAsync());

@@ -7,14 +7,16 @@ import { randomBytes } from 'node:crypto';
 import { limits } from '@squash/contract/limits';
 import type { Answer } from '../support/daemon.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { isOnVms } from '../support/backend.ts';
 import { repository } from '../support/base-layer.ts';
-import { waitFor } from '../support/wait.ts';
+import { patience, waitFor } from '../support/wait.ts';
 import type { AttemptOutput, Surroundings } from './attempt.ts';
 import { freePort } from '../support/free-port.ts';
 import { HostSide } from './host-side.ts';
 import { type AttackTool, attackTool } from './tool.ts';
 
-export const attackedMemoryMb = 128;
+/** Of a guest's its kernel takes a part, and with less a thousand processes leave nothing to run them in. */
+export const attackedMemoryMb = isOnVms ? 256 : 128;
 export const upperMb = 64;
 
 export interface UnderAttackOptions {
@@ -123,7 +125,7 @@ export class UnderAttack implements AsyncDisposable {
   ): Promise<AttemptOutput & { readonly reason: string }> {
     const answer: Answer['json'] = await this.daemon.call('POST', `/cgi-bin/api/sandboxes/${id}/exec`, {
       cmd: script,
-      timeout: timeoutS,
+      timeout: timeoutS * patience,
     });
     return {
       exitCode: Number(answer.exit_code),

@@ -8,7 +8,7 @@ export function vmPlan(changes: Partial<VmPlan> = {}): VmPlan {
     kernel: '/boot/vmlinux',
     initrd: '/drives/initrd',
     lowers: ['/drives/l0'],
-    upper: { path: '/disk', bytes: 2 ** 28 },
+    upper: { path: '/disk', bytes: 2 ** 28, inodes: 2 ** 15 },
     mounts: [],
     memoryBytes: 2 ** 28,
     cpuMilli: 1_500,

@@ -4,7 +4,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** Deadlines, and pauses between two looks, are so many times as long in a machine that is emulated: tests/vm says it there. */
-const patience = Number(process.env['TEST_PATIENCE'] ?? 1);
+export const patience = Number(process.env['TEST_PATIENCE'] ?? 1);
 
 /** The first value that is not undefined or false. @throws after `deadlineMs`, with what was waited for */
 export async function waitFor<T>(

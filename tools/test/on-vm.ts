@@ -11,17 +11,48 @@ import { emptyTally, type Tally } from './tally.ts';
 /** Those that try much with few VMs. */
 const sample = ['tests/e2e/api-jobs.test.ts'];
 
-/** With `--long`. Others are run by naming them. */
+/** With `--long`: each has passed so. Others are run by naming them. */
 const whole = [
   ...sample,
-  'tests/e2e/terminal.test.ts',
+  'tests/e2e/api.test.ts',
   'tests/e2e/api-restart.test.ts',
+  'tests/e2e/cli-events.test.ts',
   'tests/e2e/cli-exec.test.ts',
+  'tests/e2e/cli-network.test.ts',
+  'tests/e2e/cli-sandboxes.test.ts',
   'tests/e2e/egress.test.ts',
+  'tests/e2e/events.test.ts',
   'tests/e2e/files.test.ts',
+  'tests/e2e/files-cli.test.ts',
+  'tests/e2e/keys.test.ts',
   'tests/e2e/network.test.ts',
+  'tests/e2e/ports.test.ts',
+  'tests/e2e/ports-api.test.ts',
+  'tests/e2e/processes.test.ts',
+  'tests/e2e/processes-attach.test.ts',
   'tests/e2e/processes-exec.test.ts',
+  'tests/e2e/processes-restart.test.ts',
+  'tests/e2e/sandboxes.test.ts',
+  'tests/e2e/sdk.test.ts',
+  'tests/e2e/snapshots.test.ts',
+  'tests/e2e/ssh.test.ts',
+  'tests/e2e/terminal.test.ts',
+  'tests/e2e/usage.test.ts',
+  'tests/e2e/volumes.test.ts',
+  'tests/egress/approvals.test.ts',
+  'tests/egress/bypass.test.ts',
+  'tests/egress/changes.test.ts',
+  'tests/egress/own-secrets.test.ts',
+  'tests/egress/unread.test.ts',
+  'tests/egress/upstreams.test.ts',
   'tests/faults/dead-pid-one.test.ts',
+  'tests/security/abuse.test.ts',
+  'tests/security/attacks.test.ts',
+  'tests/security/file-operations.test.ts',
+  'tests/security/hijack.test.ts',
+  'tests/security/hostile-images.test.ts',
+  'tests/security/previews.test.ts',
+  'tests/security/programs.test.ts',
 ];
 
 const minute = 60_000;

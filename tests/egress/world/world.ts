@@ -16,6 +16,7 @@ import type { Secret } from '@squash/contract/secrets';
 import { packModule } from '../../support/base-layer.ts';
 import { clientModules } from '../../support/clients-layer.ts';
 import { TestDaemon } from '../../support/daemon.ts';
+import { patience } from '../../support/wait.ts';
 import type { RequestSeen, Seen } from './events.ts';
 import { certificateNames, places } from './places.ts';
 import type { WorldCall } from './inside.ts';
@@ -122,7 +123,7 @@ export class World implements AsyncDisposable {
   async exec(id: string, cmd: string, timeoutS = 12): Promise<ExecRecord> {
     return (await this.daemon.call('POST', `/cgi-bin/api/sandboxes/${id}/exec`, {
       cmd,
-      timeout: timeoutS,
+      timeout: timeoutS * patience,
     })) as ExecRecord;
   }
 

@@ -9,6 +9,10 @@ const exhaustion = attemptsOf('exhaustion');
 const tooMuchMemory = (around: Surroundings): string => String(around.memoryMb * 2);
 const tooMuchDisk = (around: Surroundings): string => String(around.upperMb * 2);
 
+/** A file that goes behind the attempt: what it took is not missing in the next one. */
+const alone = (path: string, mebibytes: string): string =>
+  `$A fill ${path} ${mebibytes}; code=$?; rm -f ${path}; exit $code`;
+
 export const resourceAttempts: readonly Attempt[] = [
   { ...memory('memory-anonymous', (around) => `$A memory ${tooMuchMemory(around)}`), unless: 'memory_limit' },
   memory('memory-memfd', (around) => `$A memory-file ${tooMuchMemory(around)}`),
@@ -18,11 +22,11 @@ export const resourceAttempts: readonly Attempt[] = [
     unless: 'memory_limit',
   },
   memory('memory-netlink', (around) => `$A netlink ${tooMuchMemory(around)}`),
-  memory('memory-dev-shm', (around) => `$A fill /dev/shm/bomb-$$ ${tooMuchMemory(around)}`, {
+  memory('memory-dev-shm', (around) => alone('/dev/shm/bomb', tooMuchMemory(around)), {
     kind: 'namespaces',
     run: (around) => `mount -t tmpfs none /mnt && $A fill /mnt/bomb ${tooMuchMemory(around)}`,
   }),
-  memory('memory-dev', '$A fill /dev/bomb 80', {
+  memory('memory-dev', alone('/dev/bomb', '80'), {
     kind: 'namespaces',
     run: () => 'mount -t tmpfs none /mnt && $A fill /mnt/bomb 80',
   }),

@@ -47,7 +47,7 @@ function plan(changes: Partial<VmPlan> = {}): VmPlan {
     kernel: join(directory, 'vmlinux'),
     initrd: join(directory, 'initrd'),
     lowers: [join(directory, 'l0')],
-    upper: { path: join(directory, 'disk'), bytes: 2 ** 20 },
+    upper: { path: join(directory, 'disk'), bytes: 2 ** 20, inodes: 64 },
     ...changes,
   });
 }

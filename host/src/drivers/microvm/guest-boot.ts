@@ -13,7 +13,7 @@ export interface GuestNetwork {
 export const freePagesWord = 'page_reporting.page_reporting_order=4';
 
 /** Once in the life of an upper: an empty file system, in a file that has no room yet. */
-export function makeUpper({ upper: { path, bytes } }: VmPlan): VmmCommand {
+export function makeUpper({ upper: { path, bytes, inodes } }: VmPlan): VmmCommand {
   const words = [
     '-q',
     '-F',
@@ -21,6 +21,8 @@ export function makeUpper({ upper: { path, bytes } }: VmPlan): VmmCommand {
     'ext4',
     '-m',
     '0',
+    '-N',
+    `${inodes}`,
     '-E',
     'lazy_itable_init=1,lazy_journal_init=1,nodiscard',
   ];

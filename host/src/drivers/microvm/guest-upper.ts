@@ -69,7 +69,7 @@ async function writeTar(
   tar: AsyncIterable<Buffer>,
   { bytesMax, hasRoom }: Pick<GuestUpperOptions, 'bytesMax' | 'hasRoom'>,
 ): Promise<void> {
-  const file = await open(path, 'wx', 0o600);
+  const file = await open(path, 'ax', 0o600);
   try {
     let bytes = 0;
     for await (const piece of tar) {
@@ -80,8 +80,10 @@ async function writeTar(
           `Cannot save the microVM: it holds more than ${bytesMax} bytes, holes included`,
         );
       if (!hasRoom()) throw noRoom();
+      // A hole of the guest's disk comes as zeros, and takes no room here either.
+      if (piece.equals(Buffer.alloc(piece.length))) await file.truncate(bytes);
       // Whole: a nearly full disk takes a part, and says nothing.
-      await file.appendFile(piece);
+      else await file.appendFile(piece);
     }
   } catch (cause) {
     if (isDiskFull(cause)) throw noRoom(cause);

@@ -93,7 +93,7 @@ function planOf(accelerator: Accelerator): VmPlan {
     kernel: '/boot/vmlinux',
     initrd: '/drives/initrd',
     lowers: [],
-    upper: { path: '/disk', bytes: bytesPerMib },
+    upper: { path: '/disk', bytes: bytesPerMib, inodes: 16 },
     mounts: [],
     memoryBytes: 128 * bytesPerMib,
     cpuMilli: 1000,

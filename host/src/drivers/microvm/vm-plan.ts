@@ -40,7 +40,7 @@ export function planOf(
     kernel: '/boot/vmlinux',
     initrd: '/drives/initrd',
     lowers: drives.map(({ target }) => target),
-    upper: { path: upperFile, bytes: limits.upperBytesMax },
+    upper: { path: upperFile, bytes: limits.upperBytesMax, inodes: limits.upperInodesMax },
     mounts: spec.mounts,
     memoryBytes: guestMemoryBytes(limits),
     cpuMilli: limits.cpuMilli,

@@ -13,7 +13,7 @@ export interface VmPlan {
   readonly initrd: string;
   /** Topmost first. */
   readonly lowers: readonly string[];
-  readonly upper: { readonly path: string; readonly bytes: number };
+  readonly upper: { readonly path: string; readonly bytes: number; readonly inodes: number };
   /** The N-th of them lies at `N` below `sharedDir`. Those that others lie in come first. */
   readonly mounts: readonly { readonly mode: 'ro' | 'rw'; readonly path: string }[];
   readonly memoryBytes: number;
