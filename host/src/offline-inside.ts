@@ -7,8 +7,10 @@
 import type { Capability } from '@squash/contract/capability';
 import { AppError } from '@squash/contract/errors';
 import { systemClock } from '@squash/base/clock';
+import { SocketDirectory } from '@squash/base/socket-directory';
 import { vmCapabilities } from './drivers/microvm/capabilities.ts';
 import { FirecrackerProgram } from './drivers/microvm/firecracker-program.ts';
+import { settleGuest } from './drivers/microvm/guest-settle.ts';
 import { endLauncher } from './egress/end-launcher.ts';
 import { probeHost } from './launch/host-probe.ts';
 import { ConnectionOwners } from './http/connection-owner.ts';
@@ -58,9 +60,20 @@ function repaired(report: Awaited<ReturnType<typeof repairState>>): unknown {
 }
 
 async function endAll(launcher: LaunchClient, runDir: string): Promise<unknown> {
-  const ended = (await launcher.list()).length;
+  const all = await launcher.list();
+  using sockets = new SocketDirectory(runDir);
+  await Promise.all(
+    all
+      .filter(({ vmm }) => vmm)
+      .map(({ name, instance }) =>
+        settleGuest(
+          (signal) => sockets.connect(`g/${instance}.sock`, signal),
+          () => launcher.thaw(name),
+        ),
+      ),
+  );
   await endLauncher(launcher, runDir);
-  return { ended };
+  return { ended: all.length };
 }
 
 /** The program. */

@@ -205,6 +205,17 @@ test('one whose VMM dies is started again on its disk', async () => {
   assert.equal(await output('cat /root/kept'), 'kept');
 });
 
+test('it writes its disk out before all ends, also while it stands still', async () => {
+  await output('echo stopped >/root/kept');
+  await send('POST', '/v1/sandboxes/dev/pause');
+  assert.match(await squashOk(daemon, ['stop', '--all']), /Their files stay\./);
+  await daemon.ended();
+  await daemon.start();
+  if ((await send('GET', '/v1/sandboxes/dev')).json.state === 'paused')
+    await send('POST', '/v1/sandboxes/dev/resume');
+  assert.equal(await output('cat /root/kept'), 'stopped');
+});
+
 test('what a microVM can not do is refused', async () => {
   const { json: volume } = await send('POST', '/v1/volumes', { name: 'v' });
   const mounted = await daemon.request('POST', '/v1/sandboxes/dev/mounts', {

@@ -16,6 +16,7 @@ const whole = [
   ...sample,
   'tests/e2e/api.test.ts',
   'tests/e2e/api-restart.test.ts',
+  'tests/e2e/cli.test.ts',
   'tests/e2e/cli-events.test.ts',
   'tests/e2e/cli-exec.test.ts',
   'tests/e2e/cli-network.test.ts',

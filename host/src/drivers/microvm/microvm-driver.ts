@@ -39,6 +39,7 @@ import {
   type NamespaceDriverOptions,
   relativeTo,
 } from '../namespace/namespace-driver.ts';
+import { settleGuest } from './guest-settle.ts';
 import { type GuestUpperOptions, packGuestUpper, unpackGuestUpper } from './guest-upper.ts';
 import { Acceleration, type AccelerationOptions, type KvmFinding } from './acceleration.ts';
 import { isProbe, probeGuest, type ProbeHost } from './kvm-probe.ts';
@@ -56,8 +57,6 @@ import { ConsoleTail, startVmm, streamOfVmm, throughToGuest, type VmmStart } fro
 
 /** An emulated guest on a busy machine; one that hangs is given up by then. */
 const bootMsMax = 120_000;
-/** Writing out what a guest's memory may hold, on a slow disk. */
-const settleMsMax = 30_000;
 
 /** Held by the guest: its memory and its disk have a size, its processes are in a group of its own kernel. */
 const ownLimits: ReadonlySet<string> = new Set(['upper_limit', 'memory_limit', 'pids_limit']);
@@ -367,7 +366,11 @@ export class MicrovmDriver extends NamespaceDriver {
     const vm = this.#vms.get(id);
     this.#vms.delete(id);
     this.#still.delete(id);
-    if (vm !== undefined && !forGood) await this.#settle(vm);
+    if (vm !== undefined && !forGood)
+      await settleGuest(
+        (signal) => super.connect(vm, signal),
+        () => this.thaw(id),
+      );
     await super.stop(id, forGood);
   }
 
@@ -485,16 +488,5 @@ export class MicrovmDriver extends NamespaceDriver {
   #guest(running: RunningSandbox): GuestClient {
     const connect = (signal?: AbortSignal) => this.connect(running, signal);
     return new GuestClient({ connect, answerDeadlineMs: answerMsMax.vm });
-  }
-
-  /** One that does not answer, or lies, loses what it has not written; nobody waits for it longer. */
-  async #settle(running: RunningSandbox): Promise<void> {
-    const guest = this.#guest(running);
-    try {
-      await this.thaw(running.id);
-      await guest.files.sync('/', AbortSignal.timeout(settleMsMax));
-    } catch {
-      // It is ended as it is: the file system has a journal.
-    }
   }
 }
