@@ -77,7 +77,10 @@ test('pages and filters find what there is', async () => {
   );
   const newest = (await api.get('/v1/events?limit=2')).json as { items: Told[]; next: string | null };
   assert.deepEqual([typesOf(newest.items), newest.next], [['sandbox.created', 'sandbox.destroyed'], null]);
-  for (const query of ['type=sandbox.made', 'after=x', 'limit=0', 'what=1', 'follow=yes']) {
+  const last = await api.get(`/v1/events?after=${Number.MAX_SAFE_INTEGER}`);
+  assert.deepEqual([last.status, last.json.items], [200, []], 'as far as the description goes');
+  const tooFar = `after=${BigInt(Number.MAX_SAFE_INTEGER) + 1n}`;
+  for (const query of ['type=sandbox.made', 'after=x', tooFar, 'limit=0', 'what=1', 'follow=yes']) {
     assert.equal((await api.get(`/v1/events?${query}`)).status, 400, query);
   }
 });

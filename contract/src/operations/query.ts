@@ -6,7 +6,7 @@ import { limits } from '../limits.ts';
 export const queryInteger = (name: string, { min, max }: { readonly min: number; readonly max: number }) =>
   z
     .string()
-    .regex(/^\d{1,15}$/, { error: `${name} must be a whole number`, abort: true })
+    .regex(/^\d{1,16}$/, { error: `${name} must be a whole number`, abort: true })
     .transform(Number)
     .refine((value) => value >= min && value <= max, {
       error: `${name} must be from ${min} to ${max}`,
