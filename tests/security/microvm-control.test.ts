@@ -107,6 +107,31 @@ test('one that takes its time over more memory has it counted: also where the da
   assert.equal(json.memory_mb, wanted, text);
 });
 
+test('while some start and are not done others are made and go on, also behind who collects trees', async () => {
+  const { daemon } = scene;
+  const beside = { id: 'beside', layers: ['000-base-test'], backend: 'chroot' };
+  await daemon.call('POST', '/cgi-bin/api/sandboxes', beside);
+  await daemon.call('POST', '/v1/sandboxes/beside/pause', { keep: 'files' });
+  const slow = Array.from({ length: limits.startsAtOnceMax }, (_, at) => `slow-${at}`);
+  for (const id of slow) {
+    await scene.create(id);
+    await put(id, '/lies/boot', saysNothing);
+    await daemon.call('POST', `/v1/sandboxes/${id}/pause`, { keep: 'files' });
+  }
+  const resumed = slow.map((id) => daemon.request('POST', `/v1/sandboxes/${id}/resume`));
+  await delay(2_000);
+  const collected = inTime('collecting', daemon.request('POST', '/v1/gc'));
+  await delay(500);
+  const another = { ...beside, id: 'another' };
+  const made = await inTime('another one', daemon.request('POST', '/cgi-bin/api/sandboxes', another));
+  assert.equal(made.status, 201, made.text);
+  const goesOn = await inTime('going on', daemon.request('POST', '/v1/sandboxes/beside/resume'));
+  assert.equal(goesOn.status, 200, goesOn.text);
+  assert.equal((await collected).status, 200);
+  for (const id of slow) await inTime('its removal', daemon.request('DELETE', `/v1/sandboxes/${id}`));
+  await Promise.all(resumed);
+});
+
 /** 0 where this host has no such file. */
 function groupMemory(group: string): number {
   for (const name of ['memory.max', 'memory.limit_in_bytes']) {
