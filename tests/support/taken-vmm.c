@@ -6,6 +6,7 @@
  *   vhost-device-vsock …  listens where it should
  *   qemu-system-x86_64 …  hands the guest's connections to `/squash-init`, which it starts. Where there is a program `/lies/TYPE`, with
  *                         the number of a first frame's type, that gets the connection instead, behind that frame, as its 0 and 1.
+ *                         `/lies/control` is run for each connection to its control socket, as its 0 and 1.
  *                         `/lies/boot` is run before the guest is told to be ready. As a machine that is to be copied it ends at once,
  *                         so that there is no template and it is started as one that boots.
  */
@@ -25,6 +26,7 @@
 
 #define GUEST "/dev/shm/v.sock"
 #define INIT "/dev/shm/init.sock"
+#define CONTROL "/dev/shm/qmp.sock"
 
 static struct sockaddr_un named(const char *path) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -116,9 +118,29 @@ static void start_init(void) {
   (void)close(fd);
 }
 
+static void start_control(void) {
+  int control = listener(CONTROL);
+  if (fork() != 0) {
+    (void)close(control);
+    return;
+  }
+  (void)signal(SIGCHLD, SIG_IGN);
+  for (;;) {
+    int fd = accept(control, NULL, NULL);
+    if (fd >= 0 && fork() == 0) {
+      (void)signal(SIGCHLD, SIG_DFL);
+      check(dup2(fd, 0) == 0 && dup2(fd, 1) == 1, "dup2");
+      (void)execl("/lies/control", "/lies/control", (char *)NULL);
+      _exit(127);
+    }
+    (void)close(fd);
+  }
+}
+
 static void machine(void) {
   int guest = listener(GUEST);
   start_init();
+  start_control();
   if (access("/lies/boot", X_OK) == 0) (void)!system("/lies/boot");
   /* Whoever lies may have said it before. */
   if (fork() == 0) _exit(dial(GUEST "_1") < 0);

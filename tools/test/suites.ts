@@ -57,7 +57,7 @@ export const suites: readonly Suite[] = [
   { ...testFolder('egress', { minutes: 10, minutesLong: 30 }), first: /\/bypass/, alone: /\/floods\./ },
   {
     ...testFolder('security', { minutes: 15, minutesLong: 30 }),
-    first: /\/(?:hijack|microvm-own-kernel|microvm-attacks)\./,
+    first: /\/(?:hijack|microvm-own-kernel|microvm-attacks|microvm-control)\./,
     // Two lay what they try in their user's home, and one counts what is in it.
     alone: /\/(?:abuse|box-kills|box-nesting|controls|counted|file-controls|hostile-images|upper-evasion)\./,
   },

@@ -21,6 +21,8 @@ export interface SandboxLimits {
 }
 
 export type LimitChange = Readonly<Record<'limits' | 'before', SandboxLimits>>;
+/** What is to be done when the row says the limits: it fails for nobody, and may take long. */
+export type LimitRest = () => Promise<void>;
 
 /** How the writable layer is kept: chosen at create, stored with the sandbox, never changed after. */
 export type UpperKind = 'directory' | 'project' | 'image' | 'tmpfs';
@@ -262,8 +264,8 @@ export interface Driver {
   /** Every process of it stands still until `thaw`, but for PID 1 where the host has no freezer. Idempotent, as is `thaw`. */
   freeze(id: SandboxId): Promise<void>;
   thaw(id: SandboxId): Promise<void>;
-  /** Other limits for one that runs. @throws sandbox_not_ready, launch_failed, limit_below_use, vm_unsupported, guest_failed */
-  limit(id: SandboxId, change: LimitChange, giveUp: AbortSignal): Promise<void>;
+  /** Other limits for one that runs. Resolves when they hold. @throws sandbox_not_ready, launch_failed, limit_below_use, vm_unsupported, guest_failed */
+  limit(id: SandboxId, change: LimitChange, giveUp: AbortSignal): Promise<LimitRest>;
   /** @throws unsupported_feature, vm_unsupported where what runs can't be saved with its memory */
   checkMemory(backend: Backend): void;
   /**

@@ -2,7 +2,7 @@
 import { AppError } from '@squash/contract/errors';
 import type { SandboxPatch } from '@squash/contract/native-sandbox';
 import type { SandboxChange } from '#store/sandboxes.ts';
-import type { SandboxLimits } from '../drivers/driver.ts';
+import type { LimitRest, SandboxLimits } from '../drivers/driver.ts';
 import type { SandboxEvent } from '../sandbox/event-port.ts';
 import { refuseVm } from '../sandbox/backend.ts';
 import { refuseHostRoot } from '../sandbox/host-root.ts';
@@ -34,13 +34,15 @@ export async function changeSandbox(
     ceilings,
     `change sandbox "${row.id}"`,
   );
-  await changeRow(sandbox, patch, admission);
+  const rest = await changeRow(sandbox, patch, admission);
   if (lifetimeS !== undefined) sandbox.activity.renew();
   sandbox.activity.touch();
   if (patch.policy !== undefined) await sandbox.setPolicy(patch.policy);
+  await rest();
 }
 
-async function changeRow(sandbox: Sandbox, patch: SandboxPatch, admission: Admission): Promise<void> {
+/** Resolves with what its new limits leave to be done. */
+async function changeRow(sandbox: Sandbox, patch: SandboxPatch, admission: Admission): Promise<LimitRest> {
   const { row } = sandbox;
   // Until the row says it: who is changed or made meanwhile counts with it.
   using _growth = admission.grow(sandbox, {
@@ -49,6 +51,7 @@ async function changeRow(sandbox: Sandbox, patch: SandboxPatch, admission: Admis
   });
   const lifetimeS = patch.lifetime_s === undefined ? undefined : (patch.lifetime_s ?? 0);
   const labels = patch.labels === undefined ? undefined : mergedLabels(row.labels, patch.labels);
+  const { limited, rest } = await limitChange(sandbox, patch);
   const change: SandboxChange = {
     ...(patch.name === undefined ? {} : { name: patch.name }),
     ...(labels === undefined ? {} : { labels }),
@@ -56,9 +59,10 @@ async function changeRow(sandbox: Sandbox, patch: SandboxPatch, admission: Admis
     ...(lifetimeS === undefined ? {} : { maxLifetimeS: lifetimeS, lifetimeFromMs: sandbox.nowMs() }),
     ...(patch.idle_timeout_s === undefined ? {} : { idleTimeoutS: patch.idle_timeout_s ?? 0 }),
     ...(patch.on_timeout === undefined ? {} : { onTimeout: patch.on_timeout }),
-    ...(await limitChange(sandbox, patch)),
+    ...limited,
   };
   sandbox.change(change, 'transaction', updatedEvent(patch));
+  return rest;
 }
 
 /** The policy's own change tells of itself. Names only: who wants the values asks for the sandbox. */
@@ -71,11 +75,15 @@ function updatedEvent({ policy: _policy, ...patch }: SandboxPatch): SandboxEvent
 async function limitChange(
   sandbox: Sandbox,
   patch: SandboxPatch,
-): Promise<Pick<SandboxChange, 'cpu' | 'memoryMb' | 'limits'>> {
+): Promise<{
+  readonly limited: Pick<SandboxChange, 'cpu' | 'memoryMb' | 'limits'>;
+  readonly rest: LimitRest;
+}> {
   const { world, row, state } = sandbox;
+  let rest: LimitRest = () => Promise.resolve();
   const cpu = patch.cpu ?? row.cpu;
   const memoryMb = patch.memory_mb ?? row.memoryMb;
-  if (cpu === row.cpu && memoryMb === row.memoryMb) return {};
+  if (cpu === row.cpu && memoryMb === row.memoryMb) return { limited: {}, rest };
   const isHeld = state.phase === 'ready' || state.phase === 'paused';
   if (state.phase === 'paused') refuseVm(row, 'get other limits while it is paused: resume it first');
   const held: SandboxLimits = {
@@ -103,7 +111,7 @@ async function limitChange(
         `Cannot hold sandbox "${row.id}" to ${memoryMb} MiB of memory: it uses ${Math.ceil(memoryBytes / mib)}`,
       );
     }
-    await world.driver.limit(row.id, { limits: held, before: row.limits }, sandbox.removal.signal);
+    rest = await world.driver.limit(row.id, { limits: held, before: row.limits }, sandbox.removal.signal);
   }
-  return { cpu, memoryMb, limits: held };
+  return { limited: { cpu, memoryMb, limits: held }, rest };
 }

@@ -326,7 +326,7 @@ function worldOf(
         connect: (signal) => driver.connect(running, signal),
         answerDeadlineMs: answerMsMax[running.backend],
       }),
-    starts: new Semaphore(limits.startsAtOnceMax),
+    starts: { chroot: new Semaphore(limits.startsAtOnceMax), vm: new Semaphore(limits.startsAtOnceMax) },
     usages: new Semaphore(limits.upperUsagesAtOnceMax),
     layerLock: new SharedLock(),
     remote: options.bucket?.snapshots,

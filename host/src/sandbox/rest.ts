@@ -80,7 +80,9 @@ export async function goOn(sandbox: Sandbox): Promise<void> {
   await bringMissing(sandbox, row.layers);
   sandbox.apply({ type: 'replacing', reason: 'stopped' });
   try {
-    await world.starts.run(() => sandbox.start({ rest: null, ...renewal }, 'transaction', resumed));
+    await world.starts[row.backend].run(() =>
+      sandbox.start({ rest: null, ...renewal }, 'transaction', resumed),
+    );
     sandbox.activity.resumed();
   } catch (error) {
     await world.driver.stop(row.id);

@@ -43,20 +43,19 @@ export async function withMemory(
   }
 }
 
-/** Call where what ran has ended. The change is committed when it goes on. */
+/** Call where what ran has ended. The change is committed when it goes on; until then the snapshot, which nobody removes in its turn, names the trees. */
 export async function startOnMemory(
   sandbox: Sandbox,
   start: MemoryStart,
   { change, event }: { readonly change: SandboxChange; readonly event: SandboxEvent },
 ): Promise<void> {
   const { store, driver, layerLock } = sandbox.world;
-  await layerLock.shared(async () => {
-    const instance = store.durably(() => store.sandboxes.nextInstance());
-    const next = { ...change, trust: start.like.trust, instance };
-    const running = await driver.start(await specOf(sandbox, start, next), sandbox.removal.signal);
-    sandbox.change(next, 'durably');
-    sandbox.started(running, event);
-  });
+  const instance = store.durably(() => store.sandboxes.nextInstance());
+  const next = { ...change, trust: start.like.trust, instance };
+  const spec = await layerLock.shared(() => specOf(sandbox, start, next));
+  const running = await driver.start(spec, sandbox.removal.signal);
+  sandbox.change(next, 'durably');
+  sandbox.started(running, event);
 }
 
 async function specOf(sandbox: Sandbox, start: MemoryStart, change: SandboxChange): Promise<StartSpec> {

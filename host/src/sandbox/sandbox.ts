@@ -253,21 +253,20 @@ export class Sandbox implements RunHost {
 
   /**
    * Starts PID 1 with this change of the row, which is committed with the new instance's number: a daemon that
-   * finds another instance running knows that it belongs to what was before. Call from the mailbox.
+   * finds another instance running knows that it belongs to what was before. Call from the mailbox. A microVM may take minutes.
    */
   async start(change: SandboxChange, how: Commit, event: SandboxEvent): Promise<void> {
     const { store, driver, layerLock, network } = this.world;
-    await layerLock.shared(async () => {
+    const spec = await layerLock.shared(async () => {
       const trees = await this.trees(change);
       const trust = this.goesOnFrom?.like.trust ?? (await network.trustLayer(trees)) ?? null;
-      const instance = store[how](() => store.sandboxes.nextInstance());
-      this.change({ ...change, trust, instance }, how);
+      this.change({ ...change, trust, instance: store[how](() => store.sandboxes.nextInstance()) }, how);
       faultPoint('start.committed');
       const upper = { makesUpper: this.mayLackUpper, memory: this.goesOnFrom?.files };
-      const spec = { ...startSpec(this.world, this.#row, { trees }), ...upper };
-      this.started(await driver.start(spec, this.removal.signal), event);
-      this.mayLackUpper = false;
+      return { ...startSpec(this.world, this.#row, { trees }), ...upper };
     });
+    this.started(await driver.start(spec, this.removal.signal), event);
+    this.mayLackUpper = false;
   }
 
   /** The trees this sandbox lies on with this change, topmost first. Hold `layerLock`. */
@@ -456,8 +455,9 @@ export class Sandbox implements RunHost {
         this.failed(error);
       }
     };
+    const { [this.#row.backend]: starts } = this.world.starts;
     this.mailbox
-      .post(() => bringMissing(this, this.#row.layers).then(() => this.world.starts.run(work)))
+      .post(() => bringMissing(this, this.#row.layers).then(() => starts.run(work)))
       .catch((error: unknown) => {
         if (this.state.phase === 'restarting') this.failed(error);
       });

@@ -45,8 +45,8 @@ export interface World {
   readonly fixedLimits: FixedLimits;
   readonly requiresLimits: boolean;
   readonly guestOf: (running: RunningSandbox) => Guest;
-  /** Starts that nobody waits for (after a reboot, after a death) take turns. */
-  readonly starts: Semaphore;
+  /** Starts that nobody waits for (after a reboot, after a death) take turns. Those of microVMs among themselves: one may be kept up for minutes. */
+  readonly starts: Readonly<Record<Backend, Semaphore>>;
   readonly usages: Semaphore;
   /** Shared by whoever turns names into trees and trees into rows; exclusive for who collects unused trees. */
   readonly layerLock: SharedLock;

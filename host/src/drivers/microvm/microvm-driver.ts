@@ -20,6 +20,7 @@ import {
   type DiskSweep,
   type DriverWarning,
   type LimitChange,
+  type LimitRest,
   type MachineKind,
   type MemoryFiles,
   type MountSpec,
@@ -278,7 +279,7 @@ export class MicrovmDriver extends NamespaceDriver {
   override async saveMemory(spec: StartSpec, to: MemoryFiles, giveUp: AbortSignal): Promise<SavedMachine> {
     this.checkMemory(spec.backend);
     const vm = this.#forked(this.#running(spec.id), this.#copies());
-    await checkSize(vm, this.#vmm, spec.limits);
+    await checkSize({ vm, vmm: this.#vmm }, spec.limits, giveUp);
     const machine = await this.#kindOf(spec);
     const { upperBytesMax: diskBytes } = spec.limits;
     const held = { disk: upperFile, diskBytes, memoryBytes: guestMemoryBytes(spec.limits) };
@@ -393,12 +394,13 @@ export class MicrovmDriver extends NamespaceDriver {
     return running;
   }
 
-  override async limit(id: SandboxId, change: LimitChange, giveUp: AbortSignal): Promise<void> {
+  override async limit(id: SandboxId, change: LimitChange, giveUp: AbortSignal): Promise<LimitRest> {
     const running = this.#vms.get(id);
     if (running === undefined) return await super.limit(id, change, giveUp);
     const connect: ToVmm = (signal) => super.connect(running, signal);
-    const hold = (limits: SandboxLimits): Promise<void> => super.limit(id, { ...change, limits }, giveUp);
-    await limitVm({ id, connect, vmm: this.#vmm, guest: this.#guest(running), hold }, change, giveUp);
+    const hold = async (limits: SandboxLimits): Promise<void> =>
+      void (await super.limit(id, { ...change, limits }, giveUp));
+    return await limitVm({ id, connect, vmm: this.#vmm, guest: this.#guest(running), hold }, change, giveUp);
   }
 
   /** A guest gets what its row says when it starts. */

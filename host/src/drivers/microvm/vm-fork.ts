@@ -12,6 +12,7 @@ import type { Duplex } from 'node:stream';
 import { isDiskFull } from '@squash/base/errno';
 import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
+import { limits } from '@squash/contract/limits';
 import { unlessAborted } from '@squash/base/unless-aborted';
 import type { MemoryFiles } from '../driver.ts';
 import { type SavedBounds, saveDisk, saveVm, type ToVmm } from './vm-copy.ts';
@@ -66,10 +67,12 @@ export class VmForks {
     return stillMs;
   }
 
-  /** Of VMs that run: those that an earlier daemon has left without a device get it back. */
+  /** Of VMs that run: those that an earlier daemon has left without a device get it back. A daemon's start waits for it, and no longer for one that is hostile. */
   async mend(running: readonly RunningVm[]): Promise<void> {
     const left = new Set<string>(await readdir(this.#folder).catch(() => []));
-    await Promise.all(running.filter(({ id }) => left.has(id)).map((vm) => this.#giveBack(vm)));
+    await Promise.all(
+      running.filter(({ id }) => left.has(id)).map((vm) => this.#giveBack(vm, limits.takeOverMs)),
+    );
     for (const name of left) await rm(join(this.#folder, name), { force: true });
   }
 
@@ -105,8 +108,8 @@ export class VmForks {
   }
 
   /** Nothing is to be done for one whose VMM does not answer any more: what is missing shows, and it is started again. */
-  async #giveBack(vm: RunningVm): Promise<void> {
-    const signal = AbortSignal.timeout(partMsMax);
+  async #giveBack(vm: RunningVm, msMax = partMsMax): Promise<void> {
+    const signal = AbortSignal.timeout(msMax);
     await spokenTo(vm, { which: 'vmmDevice', signal }, (control) => vm.copies.goOn(control, signal)).catch(
       () => undefined,
     );
@@ -121,13 +124,19 @@ function asRefusal(error: unknown): AppError {
   return new AppError('guest_failed', 'The VMM broke off while its guest was saved', { cause: error });
 }
 
-/** With a stream to its VMM, which hears one at a time: call in its sandbox's turn. */
+/** With a stream to its VMM, which hears one at a time: call in its sandbox's turn. @throws guest_failed where it lies or is silent */
 export async function controlled<T>(
   vm: Pick<RunningVm, 'connect'>,
   signal: AbortSignal,
   work: (control: Duplex) => Promise<T>,
 ): Promise<T> {
-  return await spokenTo(vm, { which: 'vmmControl', signal }, work);
+  try {
+    return await spokenTo(vm, { which: 'vmmControl', signal }, work);
+  } catch (cause) {
+    if (cause instanceof AppError) throw cause;
+    if (signal.reason instanceof AppError) throw signal.reason;
+    throw new AppError('guest_failed', 'The VMM does not answer as it should', { cause });
+  }
 }
 
 async function spokenTo<T>(

@@ -8,7 +8,7 @@
 import { AppError } from '@squash/contract/errors';
 import type { GuestClient } from '../../guest/client.ts';
 import { GuestErrno } from '../../guest/guest-error.ts';
-import type { LimitChange, SandboxLimits } from '../driver.ts';
+import type { LimitChange, LimitRest, SandboxLimits } from '../driver.ts';
 import { controlled, type RunningVm } from './vm-fork.ts';
 import { guestMemoryBytes, vmmLimits } from './vm-plan.ts';
 import type { MachineSize, MachineSizes, Vmm } from './vmm.ts';
@@ -26,12 +26,12 @@ interface LimitedVm extends Pick<RunningVm, 'id' | 'connect'> {
   readonly hold: (limits: SandboxLimits) => Promise<void>;
 }
 
-/** @param giveUp it is to be removed @throws vm_unsupported where it has to start anew for that, limit_below_use where its guest does not give the memory back */
+/** Resolves with what its guest is told when the row says it. @param giveUp it is to be removed @throws vm_unsupported where it has to start anew for that, limit_below_use where its guest does not give the memory back, guest_failed */
 export async function limitVm(
   vm: LimitedVm,
   { limits, before }: LimitChange,
   giveUp: AbortSignal,
-): Promise<void> {
+): Promise<LimitRest> {
   const { sizes } = vm.vmm;
   if (sizes === undefined) throw refusal(vm, 'can not get other limits while it runs');
   const within = (ms: number): AbortSignal => AbortSignal.any([giveUp, AbortSignal.timeout(ms)]);
@@ -56,8 +56,8 @@ export async function limitVm(
   };
   if (wanted >= had) {
     await hold(limits);
-    if (wanted > had) await giveBack(wanted);
-    return;
+    // A guest may take its time, and a daemon that dies meanwhile would leave a group with more than the row says.
+    return async () => (wanted > had ? await giveBack(wanted) : undefined);
   }
   try {
     // Commands first: else a guest that can't give it back would end some of them for want of it.
@@ -73,16 +73,17 @@ export async function limitVm(
     await giveBack(had);
     throw isTooMuch(error) ? belowUse(vm, wanted, 'its commands use more') : error;
   }
+  return () => Promise.resolve();
 }
 
-/** One that starts with these limits is as this one is. @throws vm_unsupported */
+/** One that starts with these limits is as this one is. @param giveUp it is to be removed @throws vm_unsupported, guest_failed */
 export async function checkSize(
-  vm: Pick<RunningVm, 'id' | 'connect'>,
-  { sizes }: Vmm,
+  { vm, vmm: { sizes } }: { readonly vm: Pick<RunningVm, 'id' | 'connect'>; readonly vmm: Vmm },
   limits: SandboxLimits,
+  giveUp: AbortSignal,
 ): Promise<void> {
   if (sizes === undefined) return;
-  const late = AbortSignal.timeout(askMsMax);
+  const late = AbortSignal.any([giveUp, AbortSignal.timeout(askMsMax)]);
   const { accelerator, processors, memoryBytes, leftBytes } = await sizeOf(vm, sizes, late);
   const isWhole = leftBytes === memoryBytes && memoryBytes === guestMemoryBytes(limits);
   if (isWhole && processors === sizes.processors({ accelerator, cpuMilli: limits.cpuMilli })) return;

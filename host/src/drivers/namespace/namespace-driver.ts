@@ -33,6 +33,7 @@ import type {
   HostRoom,
   HostRootSpec,
   LimitChange,
+  LimitRest,
   MemoryFiles,
   SavedMachine,
   MountSpec,
@@ -246,8 +247,9 @@ export class NamespaceDriver implements Driver, Disposable {
     await this.#options.launcher.thaw(id);
   }
 
-  async limit(id: SandboxId, { limits }: LimitChange, _giveUp: AbortSignal): Promise<void> {
+  async limit(id: SandboxId, { limits }: LimitChange, _giveUp: AbortSignal): Promise<LimitRest> {
     await this.#options.launcher.limit(id, limits);
+    return () => Promise.resolve();
   }
 
   checkMemory(_backend: Backend): void {
