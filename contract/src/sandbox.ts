@@ -25,7 +25,7 @@ import {
   type SecretSubset,
 } from './secrets.ts';
 import { upstreamNameSchema } from './upstreams.ts';
-import type { StoredMount } from './volume.ts';
+import { mountWishSchema, type StoredMount } from './volume.ts';
 import { boundedText, tolerantInteger, tolerantNumber } from './tolerant.ts';
 
 export const snapshotInfoSchema = z.strictObject({
@@ -155,6 +155,11 @@ export const createBodySchema = z.looseObject({
     .nullish()
     .describe('name of the operator’s proxy that it goes out through; none: `default`, where there is one'),
   backend: backendSchema.nullish().describe('what isolates it; none: that of SQUASH_BACKEND'),
+  mounts: z
+    .array(mountWishSchema)
+    .max(limits.mountsMax)
+    .nullish()
+    .describe('volumes and directories of the host that it has from its start on'),
 });
 
 /** Why a text is no name of a module or label, in the original's words; those have none for its length. */

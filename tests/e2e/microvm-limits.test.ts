@@ -129,7 +129,7 @@ test('one whose commands use more is left as it is', async () => {
   await output('until test -e /root/has; do sleep 0.2; done');
   const [code, text] = await refused({ memory_mb: 128 });
   assert.equal(code, 'limit_below_use', text);
-  assert.match(text, /to 128 MiB of memory: its commands use more/);
+  assert.match(text, /to 128 MiB of memory: its kernel and commands use more/);
   assert.equal((await send('GET', path)).json.memory_mb, 384);
   assert.deepEqual([await guestMib(), groupMemory()], [whole, group]);
   await output('pkill perl');

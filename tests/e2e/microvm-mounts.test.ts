@@ -8,6 +8,7 @@ import { release, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { OutMessage } from '@squash/contract/groups';
+import { squashOk } from '../support/cli.ts';
 import { vmModule } from '../support/clients-layer.ts';
 import { type Answer, TestDaemon } from '../support/daemon.ts';
 import { isSingleId } from '../support/data-session.ts';
@@ -31,16 +32,14 @@ before(async () => {
     files: { 'host-directories.json': JSON.stringify([{ path: join(directory, 'shown'), hides: ['.env'] }]) },
   });
   await daemon.call('POST', '/v1/volumes', { name: 'data' });
-  const { id, backend } = await daemon.call('POST', '/v1/sandboxes', {
-    backend: 'vm',
-    memory_mb: 128,
-    mounts: [
-      { volume: 'data', path: '/srv/the data' },
-      { host: join(directory, 'shown'), path: '/srv/the data/shown', mode: 'ro' },
-    ],
-  });
-  assert.equal(backend, 'vm');
-  dev = id;
+  const mounts = [
+    '--volume',
+    'data:/srv/the data',
+    '--mount',
+    `${join(directory, 'shown')}:/srv/the data/shown`,
+  ];
+  dev = (await squashOk(daemon, ['create', 'dev', '--backend', 'vm', '--memory', '128', ...mounts])).trim();
+  assert.equal((await daemon.call('GET', `/v1/sandboxes/${dev}`)).backend, 'vm');
   ids = (await isSingleId(daemon)) ? 0 : 1000;
 });
 after(async () => {

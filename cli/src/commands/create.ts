@@ -3,12 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { limits } from '@squash/contract/limits';
 import type { SandboxInfo } from '@squash/contract/sandbox';
-import type { MountWish } from '@squash/contract/volume';
-import { isUnknownOperation, sandboxesPath, sandboxPath } from '../client/client.ts';
+import { isUnknownOperation, sandboxesPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { durationSeconds } from '../durations.ts';
 import { exitCodes, fileProblem, usageFailure } from '../failure.ts';
-import { mountsOf, mountsPath } from '../mount-words.ts';
+import { mountsOf } from '../mount-words.ts';
 import { printJson, printLine } from '../output/print.ts';
 import { readCommon } from './create-common.ts';
 import { noteWarnings } from '../output/warnings.ts';
@@ -46,9 +45,12 @@ export async function createSandbox(
   const { flags } = call;
   const body = { ...readBody(call), ...requestFromFlags(call, layers) };
   const named = id ?? body['id'] ?? newId();
-  const wishes = mountsOf(flags);
-  const info = await call.client.post<SandboxInfo>(sandboxesPath, { ...body, id: named });
-  await attach(call, info.id, wishes);
+  const mounts = mountsOf(flags);
+  const info = await call.client.post<SandboxInfo>(sandboxesPath, {
+    ...body,
+    id: named,
+    ...(mounts.length > 0 && { mounts }),
+  });
   if (!call.json) noteWarnings(info.warnings ?? []);
   return info;
 }
@@ -57,20 +59,6 @@ export async function createSandbox(
 function newId(): string {
   const letters = 'abcdefghijklmnopqrstuvwxyz234567';
   return `sb${[...randomBytes(16)].map((byte) => letters[byte % letters.length]).join('')}`;
-}
-
-/** A sandbox without what was asked for is none that was asked for. */
-async function attach(
-  { client }: Pick<Call, 'client'>,
-  id: string,
-  wishes: readonly MountWish[],
-): Promise<void> {
-  try {
-    for (const wish of wishes) await client.post(mountsPath(id), wish);
-  } catch (error) {
-    await client.delete(sandboxPath(id));
-    throw error;
-  }
 }
 
 /** Only what was given: every default is the daemon's. */

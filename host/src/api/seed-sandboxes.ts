@@ -8,6 +8,7 @@ import { empty, json } from '../http/reply.ts';
 import type { Handler, HandlersOf } from '../http/router.ts';
 import { checkUpstream, type EgressRules } from './network.ts';
 import { baseLayer, namingModule } from './base-layer.ts';
+import { askerOf } from './volumes.ts';
 import { fieldWarnings } from './warnings.ts';
 
 export function seedSandboxHandlers(
@@ -53,6 +54,7 @@ function creating(
       ownSecrets: body.own_secrets ?? {},
       upstream: body.upstream ?? undefined,
       backend: body.backend ?? undefined,
+      mounts: engine.volumes.plan(askerOf(caller, body.owner), body.mounts ?? []),
       warnings: fieldWarnings(unknownFields, body),
       native: undefined,
     };

@@ -138,7 +138,7 @@ const dataOf = ({ id, volume, host, path, mode }: StoredMount): EventData => ({
 
 /** Its guest has what it was started with. @throws vm_unsupported */
 function refuseWhileVmRuns({ row, state }: Sandbox, what: string): void {
-  if (isAlive(state)) refuseVm(row, `${what} while it runs: stop it first`);
+  if (isAlive(state)) refuseVm(row, `${what} while it runs: stop it first (squash pause --keep files)`);
 }
 
 /** Also one that stands still. */

@@ -64,14 +64,14 @@ export async function limitVm(
     await holdCommands(wanted);
     await balloon(wanted).catch(async () => {
       const { leftBytes } = await sizeOf(vm, sizes, within(askMsMax));
-      throw belowUse(vm, wanted, `its guest keeps ${mibOf(leftBytes)}`);
+      throw belowUse(vm, wanted, `its guest keeps ${mibOf(leftBytes)} MiB`);
     });
     await hold(limits);
   } catch (error) {
     giveUp.throwIfAborted();
     await hold(before).catch(() => undefined);
     await giveBack(had);
-    throw isTooMuch(error) ? belowUse(vm, wanted, 'its commands use more') : error;
+    throw isTooMuch(error) ? belowUse(vm, wanted, 'its kernel and commands use more') : error;
   }
   return () => Promise.resolve();
 }
@@ -114,6 +114,6 @@ function mibOf(bytes: number): number {
 function refusal({ id }: Pick<RunningVm, 'id'>, why: string): AppError {
   return new AppError(
     'vm_unsupported',
-    `Sandbox "${id}" is a microVM that ${why}: stop it and start it again`,
+    `Sandbox "${id}" is a microVM that ${why}: stop it (squash pause --keep files), change it, and resume it`,
   );
 }
