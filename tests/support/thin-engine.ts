@@ -292,7 +292,7 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       remove: unused,
       removal: unused,
       snapshot: unused,
-      plan: unused,
+      plan: () => [],
       judge: unused,
       attach: unused,
       mounts: unused,
