@@ -248,10 +248,10 @@ except OSError: pass
 `;
     writeFileSync(join(work, 'a\u001b[2Jb\nc'), '');
     writeFileSync(join(work, 'ma*y'), '');
-    await done('run', '--keep', '--name', 'flood', '--trace-paths', '--', 'true');
+    await done('run', '--rm', '--', 'true');
     const daemons = processesOf(join(scratch, 'data'));
     const before = residentKib(daemons);
-    await done('exec', 'flood', '--', 'python3', '-c', floods);
+    await done('run', '--keep', '--name', 'flood', '--trace-paths', '--', 'python3', '-c', floods);
     const told = await done('events', '--kind', 'path', 'flood');
     assert.match(told, /look \S+a\\u\{1b\}\[2Jb\\nc refused: hidden/);
     assert.doesNotMatch(told, /[^\P{Cc}\n]/u);

@@ -166,6 +166,7 @@ withAgents(
       await scene.call('POST', `/v1/sandboxes/${sandbox}/exec`, { shell: 'touch /workspace/group/go' });
       await waitFor('the rest', () => followed.join('') === 'one\ntwo\nthree\n');
       await scene.ended('told', run);
+      await waitFor('the same from the command line', () => printed.join('') === followed.join(''));
       await ok('chat', 'rm', 'told');
       await assert.rejects(following, NotFound);
       assert.equal((await closed)[0], 1);

@@ -132,7 +132,7 @@ test('one whose commands use more is left as it is', async () => {
   assert.match(text, /to 128 MiB of memory: its kernel and commands use more/);
   assert.equal((await send('GET', path)).json.memory_mb, 384);
   assert.deepEqual([await guestMib(), groupMemory()], [whole, group]);
-  await output('pkill perl');
+  await output('pkill perl; while pgrep -x perl >/dev/null; do sleep 0.1; done');
 });
 
 test('a start gives it what its limits say', async () => {

@@ -88,7 +88,7 @@ describe('a box’s changes come home while others work', { skip }, () => {
   });
 
   it('what the user writes in the same moment stays', async () => {
-    const names = Array.from({ length: 200 }, (_, at) => `edits/f${at}`);
+    const names = Array.from({ length: 600 }, (_, at) => `edits/f${at}`);
     for (const name of names) put(name, 'old\n');
     await host.make('edits', 'for f in edits/*; do echo of the box > $f; done');
     const applying = host.apply('edits', 'edits');
@@ -96,7 +96,7 @@ describe('a box’s changes come home while others work', { skip }, () => {
     void applying.finally(() => (isOver = true));
     // From where it begins, and from where it ends.
     const order = names.map((name, at) => (at % 2 === 0 ? name : (names[names.length - at] ?? name)));
-    await delay(150);
+    while (!isOver && names.every((name) => text(name) === 'old\n')) await delay(1);
     for (const [at, name] of order.entries()) {
       if (at % 3 === 0) {
         writeFileSync(path(`${name}.new`), 'of the user\n');
