@@ -42,10 +42,19 @@ const answers: Readonly<Record<string, unknown>> = {
   },
 };
 
-const posted: Readonly<Record<string, unknown>> = { '/cgi-bin/api/sandboxes': { ...box, id: 'sb-made' } };
+const unknown = { code: 'unknown_field', message: '"mounts" is unknown and has no effect' };
+const posted: Readonly<Record<string, unknown>> = {
+  '/cgi-bin/api/sandboxes': { ...box, id: 'sb-made', warnings: [unknown] },
+};
 
 test('doctor, policy show, ls, info, create and snapshots ls do without what an earlier daemon does not say', async () => {
+  const removed: string[] = [];
   const server = createServer((request, response) => {
+    if (request.method === 'DELETE') {
+      removed.push(request.url ?? '');
+      response.writeHead(204).end();
+      return;
+    }
     const answer =
       request.method === 'POST'
         ? posted[request.url ?? '']
@@ -74,6 +83,14 @@ test('doctor, policy show, ls, info, create and snapshots ls do without what an 
     assert.match(await printed('info', 'box'), /^task: +a task$/m);
     assert.match(await printed('snapshots', 'ls', 'box'), /^clean +\d+d +4\.1 kB/m);
     assert.equal(await printed('create', '--lifetime', '2h'), 'sb-made\n');
+    assert.deepEqual(removed, []);
+    const without = await squash(undefined, ['create', 'sb-made', '--volume', 'data:/data'], { env });
+    assert.match(without.stderr, /earlier release.*\(daemon_outdated\)/);
+    assert.deepEqual(
+      removed,
+      ['/cgi-bin/api/sandboxes/sb-made'],
+      'nobody is left with one that has no volume',
+    );
     const refused = await squash(undefined, ['ls', '--label', 'a'], { env });
     assert.equal(refused.code, 1, 'a filter that the daemon does not know is not left out');
   } finally {

@@ -3,10 +3,10 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { limits } from '@squash/contract/limits';
 import type { SandboxInfo } from '@squash/contract/sandbox';
-import { isUnknownOperation, sandboxesPath } from '../client/client.ts';
+import { isUnknownOperation, sandboxesPath, sandboxPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { durationSeconds } from '../durations.ts';
-import { exitCodes, fileProblem, usageFailure } from '../failure.ts';
+import { CliFailure, exitCodes, fileProblem, usageFailure } from '../failure.ts';
 import { mountsOf } from '../mount-words.ts';
 import { printJson, printLine } from '../output/print.ts';
 import { readCommon } from './create-common.ts';
@@ -51,8 +51,23 @@ export async function createSandbox(
     id: named,
     ...(mounts.length > 0 && { mounts }),
   });
-  if (!call.json) noteWarnings(info.warnings ?? []);
+  const warnings = info.warnings ?? [];
+  if (mounts.length > 0) await checkMounted(call, { ...info, warnings });
+  if (!call.json) noteWarnings(warnings);
   return info;
+}
+
+/** A daemon of an earlier release passes them over, and a sandbox without what was asked for is none that was asked for. */
+async function checkMounted({ client }: Pick<Call, 'client'>, { id, warnings }: SandboxInfo): Promise<void> {
+  const isPassedOver = warnings.some(
+    ({ code, message }) => code === 'unknown_field' && message.startsWith('"mounts"'),
+  );
+  if (!isPassedOver) return;
+  await client.delete(sandboxPath(id));
+  throw new CliFailure(
+    'daemon_outdated',
+    'the daemon that runs is of an earlier release and gives a sandbox with a name of yours no volumes when it is made: squash stop, then squash serve -d',
+  );
 }
 
 /** As the daemon's own: a name of a host that nobody guesses. */
