@@ -178,10 +178,15 @@ describe('a sandbox inside a box', () => {
       const lines =
         'echo 2 >/proc/sys/user/max_user_namespaces && exec setpriv --inh-caps=-all --ambient-caps=-all -- "$@"';
       const few = ['--user', '--map-current-user', '--keep-caps', '--', 'sh', '-c', lines, 'sh'];
+      // A daemon for each, as namespaces of a box that has ended may count for a moment more.
       const run = (option: readonly string[]) =>
         spawnSync('unshare', [...few, ...cliCommand, 'box', 'run', '--rm', ...option, '--', 'echo', 'ran'], {
           cwd: work,
-          env: { ...cliEnvironment(undefined), ...env, SQUASH_BOX_DATA: join(scratch, 'data/few') },
+          env: {
+            ...cliEnvironment(undefined),
+            ...env,
+            SQUASH_BOX_DATA: join(scratch, `data/few${option.join('')}`),
+          },
           encoding: 'utf8',
           timeout: 60_000,
         });
