@@ -15,6 +15,7 @@ import { faultPoint } from '#sandbox/fault.ts';
 import type { EndReason, ExecEnd, ExecRow, StreamName } from '#store/rows.ts';
 import type { Driver } from '../drivers/driver.ts';
 import type { Guest, GuestExec, GuestOutcome } from '../guest/guest.ts';
+import type { Activity } from './activity.ts';
 import { cutOffsOf } from './cut-offs.ts';
 import { type Circumstances, forcedEnd, recordOf, reportedEnd, unstartedEnd } from './outcome.ts';
 import type { Ending } from './kill-counts.ts';
@@ -37,8 +38,9 @@ export interface RunHost {
   wanting(run: Run, ending: Ending): Promise<Pick<Circumstances, 'oomKilled' | 'upperFull'>>;
   /** PID 1 does not answer or does not obey: the sandbox restarts it and ends its runs. */
   guestBroken(why: string): void;
-  /** The sandbox stands still for a snapshot: nobody in it can be late. */
+  /** The sandbox stands still: nobody in it can be late, nor for a moment afterwards. */
   readonly isFrozen: boolean;
+  readonly activity: Pick<Activity, 'hasJustResumed'>;
   /** Knows whether anybody tells what becomes of the sandbox. */
   readonly world: { readonly driver: Pick<Driver, 'problems'> };
   /** When output that is followed may be stored. */
@@ -419,12 +421,13 @@ export class Run {
   }
 
   #overdue(): void {
-    if (this.#parts.host.isFrozen) {
+    const { host } = this.#parts;
+    if (host.isFrozen || host.activity.hasJustResumed) {
       this.#deadline = setTimeout(() => this.#overdue(), limits.execTimeoutSlackMs);
       return;
     }
     this.expectEnd('timed_out');
-    this.#parts.host.guestBroken(`exec ${this.row.seq} outlived its timeout`);
+    host.guestBroken(`exec ${this.row.seq} outlived its timeout`);
   }
 
   #clearTimers(): void {

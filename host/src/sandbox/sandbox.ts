@@ -91,9 +91,9 @@ export class Sandbox implements RunHost {
     return this.#life.state;
   }
 
-  /** It stands still, or did a moment ago: no guest is late. */
+  /** It stands still: nobody in it can answer. */
   get isFrozen(): boolean {
-    return this.#isFrozen || this.state.phase === 'paused' || this.activity.hasJustResumed;
+    return this.#isFrozen || this.state.phase === 'paused';
   }
 
   get pace(): OutputPace {
