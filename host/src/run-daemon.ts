@@ -146,7 +146,6 @@ function openDriver(
     accelerator: config.vmAccelerator,
     ...config,
     ...rest,
-    isEphemeral: config.ephemeralMs !== undefined,
     snapshotBytesMax: snapshotBytesMax(config),
   });
 }

@@ -89,7 +89,6 @@ await insideLauncher(import.meta.filename, ['default'], async ({ dataDir, runDir
       snapshotBytesMax: 1,
       vmm: qemu,
       accelerator: 'auto',
-      isEphemeral: false,
     });
     const began = performance.now();
     for (const { id } of await driver.list()) await driver.stop(id);
