@@ -84,6 +84,8 @@ test('a snapshot and a fork of one that is stopped have what it had written, and
     taken.items.map(({ label }: { readonly label: string }) => label),
     ['stopped'],
   );
+  const path = `/v1/sandboxes/${made.id}/snapshots/stopped/diff?against=current`;
+  assert.deepEqual((await send(daemon, ['GET', path])).json.items, []);
   const { json: fork } = await send(daemon, ['POST', '/v1/sandboxes'], {
     from: { sandbox: made.id },
     backend: 'chroot',

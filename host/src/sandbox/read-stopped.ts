@@ -6,11 +6,14 @@ import type { Sandbox } from './sandbox.ts';
 import { startSpec } from './start-spec.ts';
 import { bringMissing } from './trees.ts';
 
+export function isUnreadable({ row, state }: Sandbox): boolean {
+  return row.backend === 'vm' && (state.phase === 'stopped' || state.phase === 'failed');
+}
+
 /** Call in the sandbox's turn. Of any other sandbox just `read`. @throws host_full, layer_corrupt, vm_unavailable, launch_failed, what `read` does */
 export async function whileReadable<T>(sandbox: Sandbox, read: () => Promise<T>): Promise<T> {
-  const { row, state, world, removal } = sandbox;
-  const isDown = state.phase === 'stopped' || state.phase === 'failed';
-  if (row.backend !== 'vm' || !isDown) return await read();
+  if (!isUnreadable(sandbox)) return await read();
+  const { row, world, removal } = sandbox;
   const { driver, layerLock, store } = world;
   world.checkStart(row);
   await bringMissing(sandbox, row.layers);
