@@ -112,6 +112,9 @@ test('in ephemeral mode it is back on another machine, saved at its removal and 
     bucket.fault = () => 'refuse';
     const refused = await one.request('DELETE', `${api}/dev`);
     assert.equal(refused.status, 503, refused.text);
+    assert.equal(monitors(one).length, 1);
+    bucket.fault = ({ method }) => (method === 'PUT' ? 'refuse' : 'none');
+    assert.equal((await one.request('DELETE', `${api}/dev`)).status, 503);
     bucket.fault = () => 'none';
     assert.equal(await output(one, 'dev', 'cat /life; echo two >/life'), 'one');
     await send(one, ['DELETE', `${api}/dev`]);

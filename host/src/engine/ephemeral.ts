@@ -158,6 +158,8 @@ export class Ephemeral implements AsyncDisposable {
     const isSaved = (mark: string | undefined): boolean =>
       mark !== undefined && mark === this.#saved.get(sandbox);
     if (!ends && isSaved(await this.#markOf(sandbox))) return;
+    // Before anything of it is ended: a bucket that is away is so still when it has been read.
+    if (ends && sandbox.row.backend === 'vm') await remote.latest(sandbox.row).catch(unlessAway);
     let wasPaused = false;
     try {
       const { mark, label } = await residents.operate(id, async () => {
@@ -216,6 +218,10 @@ export class Ephemeral implements AsyncDisposable {
       return undefined;
     }
   }
+}
+
+function unlessAway(error: unknown): void {
+  if (error instanceof AppError && error.code === 'bucket_unavailable') throw error;
 }
 
 /** Nothing of it runs from here on. True: it is to go on where it stays after all; a microVM is started by whoever uses it then. */
