@@ -26,7 +26,7 @@ void file_upper(int socket) {
     answer_error(socket, errno, "the commands, which do not stand still");
     return;
   }
-  struct tree_tar tar = {.root = MACHINE_UPPER, .out = &out};
+  struct tree_tar tar = {.root = MACHINE_UPPER, .out = &out, .tells_holes = true};
   int result = tree_tar_write(&tar, &fault);
   machine_thaw();
   if (result != 0) answer_error(socket, fault.number, "the upper");

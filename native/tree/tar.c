@@ -16,6 +16,7 @@
 #include "common/descriptor.h"
 #include "common/file.h"
 #include "tree/tar_links.h"
+#include "tree/tar_sparse.h"
 #include "tree/tree.h"
 #include "tree/order.h"
 
@@ -122,15 +123,19 @@ static int put_content(struct writing *writing, int file, uint64_t size) {
 }
 
 static int put_file(struct writing *writing, const struct tree_place *place, struct tar_head *head) {
+  static struct tar_sparse sparse;
   struct stat status;
   cleanup_fd file = open_beneath(place->directory, place->name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
   int result = file < 0 ? -1 : fstat(file, &status);
   if (file < 0 && !is_gone(errno)) return -1;
   if (file < 0 || (result == 0 && !S_ISREG(status.st_mode))) return LEFT_OUT;
   if (result == 0) result = add_attributes(writing, file);
+  if (result != 0) return -1;
   head->size = (uint64_t)status.st_size;
-  if (result == 0) result = put_head(writing, head, &status);
-  return result == 0 ? put_content(writing, file, head->size) : -1;
+  bool has_holes = writing->tar->tells_holes && tar_sparse_find(file, &status, &sparse);
+  if (has_holes && tar_sparse_head(&sparse, head, &writing->pax) != 0) return -1;
+  if (put_head(writing, head, &status) != 0) return -1;
+  return has_holes ? tar_sparse_put(writing->tar->out, file, &sparse) : put_content(writing, file, head->size);
 }
 
 static int put_directory(struct writing *writing, const struct tree_place *place, struct tar_head *head) {

@@ -79,14 +79,14 @@ static int add_record(struct tar_pax *pax, const char *key, const void *value, s
   return append(pax, "\n", 1);
 }
 
-static int add_text(struct tar_pax *pax, const char *key, const char *text) {
+int tar_add_text(struct tar_pax *pax, const char *key, const char *text) {
   return add_record(pax, key, text, strlen(text));
 }
 
-static int add_number(struct tar_pax *pax, const char *key, uint64_t number) {
+int tar_add_number(struct tar_pax *pax, const char *key, uint64_t number) {
   char text[24];
   snprintf(text, sizeof text, "%llu", (unsigned long long)number);
-  return add_text(pax, key, text);
+  return tar_add_text(pax, key, text);
 }
 
 /* Seconds with nine places behind the point, which sqfstar 4.5 can't do without; before 1970 as well, where the seconds of
@@ -102,7 +102,7 @@ static int add_time(struct tar_pax *pax, const char *key, struct timespec time) 
   }
   snprintf(text, sizeof text, "%s%llu.%09ld", is_negative ? "-" : "",
            (unsigned long long)(is_negative ? -seconds : seconds), nanoseconds);
-  return add_text(pax, key, text);
+  return tar_add_text(pax, key, text);
 }
 
 int tar_add_attribute(struct tar_pax *pax, const char *name, const void *value, size_t length) {
@@ -148,13 +148,13 @@ static int put_pax(struct tar_out *out, const struct tar_pax *pax) {
 static int put_number(struct tar_pax *pax, const char *key, char *field, size_t size, uint64_t number) {
   bool fits = number <= OCTAL_MAX(size);
   put_octal(field, size, fits ? number : 0);
-  return fits ? 0 : add_number(pax, key, number);
+  return fits ? 0 : tar_add_number(pax, key, number);
 }
 
 static int put_text(struct tar_pax *pax, const char *key, char field[100], const char *text) {
   size_t length = strlen(text);
   memcpy(field, text, length < 100 ? length : 100);
-  return length <= 100 ? 0 : add_text(pax, key, text);
+  return length <= 100 ? 0 : tar_add_text(pax, key, text);
 }
 
 int tar_put_head(struct tar_out *out, const struct tar_head *head, struct tar_pax *pax) {

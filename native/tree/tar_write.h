@@ -46,6 +46,8 @@ struct tar_head {
 };
 
 /* All return 0, or -1 with errno: ENOMEM, or what the writing gave. */
+int tar_add_text(struct tar_pax *pax, const char *key, const char *text);
+int tar_add_number(struct tar_pax *pax, const char *key, uint64_t number);
 int tar_add_attribute(struct tar_pax *pax, const char *name, const void *value, size_t length);
 /* Adds to `pax` what the head needs, writes both and empties `pax`. */
 int tar_put_head(struct tar_out *out, const struct tar_head *head, struct tar_pax *pax);

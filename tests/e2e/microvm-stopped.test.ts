@@ -68,7 +68,8 @@ test('a snapshot and a fork of one that is stopped have what it had written, and
     backend: 'vm',
     memory_mb: 128,
   });
-  await output(daemon, made.id, 'echo written >/written; chown 7:7 /written; rm /etc/hostname');
+  const holes = 'truncate -s 20G /holes; echo end | dd of=/holes bs=1 seek=19G conv=notrunc';
+  await output(daemon, made.id, `echo written >/written; chown 7:7 /written; rm /etc/hostname; ${holes}`);
   await send(daemon, ['POST', `/v1/sandboxes/${made.id}/pause`], { keep: 'files' });
   assert.deepEqual(monitors(daemon), []);
   // A daemon that dies while it is read leaves neither a guest nor half a snapshot.
@@ -95,6 +96,10 @@ test('a snapshot and a fork of one that is stopped have what it had written, and
   assert.deepEqual(monitors(daemon), []);
   const look = 'stat -c %u /written; cat /written; test ! -e /etc/hostname';
   assert.equal(await output(daemon, fork.id, look), `${(await isSingleId(daemon)) ? 0 : 7}\nwritten`);
+  assert.equal(
+    await output(daemon, fork.id, 'stat -c %s /holes; dd if=/holes bs=1 skip=19G count=3'),
+    `${20 * 2 ** 30}\nend`,
+  );
   // It goes on as it was, and with what was saved of it as well.
   await send(daemon, ['POST', `/v1/sandboxes/${made.id}/resume`]);
   assert.equal(await output(daemon, made.id, 'echo later >/written; cat /written'), 'later');

@@ -21,7 +21,7 @@ export interface GuestUpperOptions {
   readonly hasRoom: () => boolean;
 }
 
-/** A tar tells holes as zeros, so it may be longer than the disk it comes from; a guest that goes on and on is cut off. */
+/** A file of very many pieces has holes told as zeros, so a tar may be longer than the disk it comes from; a guest that goes on and on is cut off. */
 const tarPerLayer = 4;
 
 /** @param target relative to the data directory @throws guest_failed, disk_full, snapshot_path_too_long, launch_failed */
