@@ -48,6 +48,8 @@ function qemuChoice(kvm: KvmFinding): readonly [Capability['state'], string] {
       return ['ok', 'virtual machines run in QEMU, emulated: SQUASH_VM_ACCEL is "tcg"'];
     case 'untried':
       return ['ok', 'virtual machines run in QEMU; a daemon that has the module tries whether on KVM'];
+    case 'trying':
+      return ['ok', 'virtual machines run in QEMU; whether on KVM is being tried: ask again in some seconds'];
     case 'fails':
       return kvm.isNeeded
         ? ['missing', `no virtual machines: SQUASH_VM_ACCEL is "kvm", and there is none (${kvm.why})`]
@@ -117,6 +119,8 @@ function kvmRow(kvm: KvmFinding): Capability {
       return openRow(`not used: ${slow}`);
     case 'untried':
       return openRow('used where a guest has answered on it');
+    case 'trying':
+      return openRow('a guest is being started on it: used where it answers within 10 s');
     case 'fails':
       return {
         ...row,

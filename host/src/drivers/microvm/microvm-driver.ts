@@ -158,7 +158,7 @@ export class MicrovmDriver extends NamespaceDriver {
     return await this.#holding(() => this.#start(spec, signal));
   }
 
-  /** Tries KVM where that was not done yet, and tells what is known of it in a moment. */
+  /** What is known of KVM now; where it was not tried yet that begins. */
   async kvm(): Promise<KvmFinding> {
     if (this.#isEphemeral) return { state: 'untried' };
     return await this.#acceleration.finding((work) =>
