@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import type { SandboxInfo } from '@squash/contract/sandbox';
 import { vmModule } from '../support/clients-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { processesOf } from '../support/leaks.ts';
@@ -100,10 +101,19 @@ test('a daemon that dies while KVM is tried leaves nothing of it to the next', a
   await waitFor('what was left to be gone', () => vmms().length + unfinished().length === 0);
 });
 
-test('a VM runs with what doctor says', async () => {
+test('a VM runs with what doctor says, and with no less memory than any', async () => {
   await tried();
   const wanted = (await row('kvm')).state === 'ok' ? 'kvm' : 'tcg';
-  await daemon.call('POST', sandboxes, { id: 'dev', cpu: 2 });
+  const { warnings } = (await daemon.call('POST', sandboxes, {
+    id: 'dev',
+    cpu: 2,
+    memory_mb: 64,
+  })) as SandboxInfo;
+  const least = 'a microVM has 128 MiB of memory at least: this one has that, and not 64';
+  assert.deepEqual(
+    warnings.filter(({ code }) => code === 'memory_minimum'),
+    [{ code: 'memory_minimum', message: least }],
+  );
   const ran = (await daemon.call('POST', `${sandboxes}/dev/exec`, { cmd: 'nproc' })) as { stdout: string };
   assert.deepEqual(accelerators(), [wanted]);
   if (wanted === 'tcg') assert.equal(ran.stdout, '1\n');

@@ -52,15 +52,20 @@ import { reachGuest, renewVm, saveVm, type ToVmm, waitsToBeCopied, wakeVm } from
 import { type RunningVm, VmForks } from './vm-fork.ts';
 import { checkSize, limitVm } from './vm-limits.ts';
 import { type VmFiles, VmModule } from './vm-module.ts';
-import { guestMemoryBytes, image, type PlannedVm, planOf, upperFile, vmmLimits } from './vm-plan.ts';
+import {
+  guestMemoryBytes,
+  image,
+  type PlannedVm,
+  planOf,
+  upperFile,
+  vmmLimits,
+  vmWarnings,
+} from './vm-plan.ts';
 import { type Accelerator, type MachineCopies, sharedDir, type Vmm } from './vmm.ts';
 import { ConsoleTail, startVmm, streamOfVmm, throughToGuest, type VmmStart } from './vmm-channel.ts';
 
 /** An emulated guest on a busy machine; one that hangs is given up by then. */
 const bootMsMax = 120_000;
-
-/** Held by the guest: its memory and its disk have a size, its processes are in a group of its own kernel. */
-const ownLimits: ReadonlySet<string> = new Set(['upper_limit', 'memory_limit', 'pids_limit']);
 
 /** In the VMM's root. */
 const memoryFile = '/drives/memory';
@@ -150,7 +155,7 @@ export class MicrovmDriver extends NamespaceDriver {
 
   override warnings(spec: Pick<StartSpec, 'limits' | 'upperKind' | 'backend'>): readonly DriverWarning[] {
     const found = super.warnings(spec);
-    return spec.backend === 'vm' ? found.filter(({ code }) => !ownLimits.has(code)) : found;
+    return spec.backend === 'vm' ? vmWarnings(found, spec.limits) : found;
   }
 
   override async start(spec: StartSpec, signal?: AbortSignal): Promise<RunningSandbox> {
