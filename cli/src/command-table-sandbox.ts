@@ -182,7 +182,8 @@ export const sandboxCommands: readonly CommandSpec[] = [
     positionals: [sandbox, { name: 'label', kind: 'snapshot', optional: true }],
     flags: [
       ...createFlags.filter((flag) => !['layers', 'task'].includes(flag.name)),
-      ...nativeFlags,
+      // Its files are on its own image.
+      ...nativeFlags.filter((flag) => flag !== imageFlag),
       {
         name: 'with-memory',
         summary: 'with its processes, of a microVM: both go on where it is now, or was at that snapshot',

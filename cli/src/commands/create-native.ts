@@ -46,7 +46,11 @@ export async function createNative(
     throw usageFailure('--with-memory needs --from');
   const mounts = mountsOf(flags);
   const image = flags.isDeclared('image') ? flags.text('image') : undefined;
-  if (image !== undefined) await imageForCreate(client, image);
+  if (image !== undefined) {
+    if (from !== undefined && 'sandbox' in from)
+      throw usageFailure('--from and --image exclude each other: a sandbox’s files are on its own image');
+    await imageForCreate(client, image);
+  }
   return await client.post<SandboxRecord>(nativeSandboxesPath, {
     ...common,
     ...(allow === undefined ? {} : { policy: { allow } }),
