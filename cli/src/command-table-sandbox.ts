@@ -94,7 +94,7 @@ export const sandboxCommands: readonly CommandSpec[] = [
       {
         name: 'from',
         value: 'ID[:LABEL]',
-        kind: 'sandbox',
+        kind: 'source',
         summary: 'with the files of this sandbox, or of a snapshot of it, instead of layers',
       },
       { name: 'with-memory', summary: 'with its processes, where --from names a microVM' },
