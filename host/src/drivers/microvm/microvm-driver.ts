@@ -47,7 +47,7 @@ import { isProbe, probeGuest, type ProbeHost } from './kvm-probe.ts';
 import { LayerImages } from './layer-images.ts';
 import { checkKind, machineKind, stillOf } from './machine-kind.ts';
 import { StartTurns } from './start-turns.ts';
-import { templateKind, Templates } from './templates.ts';
+import { templateKind, type Templates } from './templates.ts';
 import { reachGuest, renewVm, saveVm, type ToVmm, waitsToBeCopied, wakeVm } from './vm-copy.ts';
 import { type RunningVm, VmForks } from './vm-fork.ts';
 import { checkSize, limitVm } from './vm-limits.ts';
@@ -82,6 +82,7 @@ interface BegunVm {
 
 export interface MicrovmDriverOptions extends NamespaceDriverOptions {
   readonly vmm: Vmm;
+  readonly templates: Templates;
   readonly accelerator: AccelerationOptions['wanted'];
   readonly isEphemeral: boolean;
 }
@@ -123,7 +124,7 @@ export class MicrovmDriver extends NamespaceDriver {
       bytesMax: options.snapshotBytesMax * 8,
       disksMax: options.vmm.disksMax,
     });
-    this.#templates = new Templates(dataDir);
+    this.#templates = options.templates;
     this.#forks = new VmForks(dataDir, hasRoom);
     const host: ProbeHost = {
       launcher,
@@ -248,10 +249,10 @@ export class MicrovmDriver extends NamespaceDriver {
         isAwake = true;
         await renewVm(guest, copies.words(plan), giveUp);
       });
-    } catch {
+    } catch (error) {
       signal?.throwIfAborted();
       // What went wrong later is its own: its disk, perhaps.
-      if (!isAwake) await this.#templates.remove(template);
+      if (!isAwake) await this.#templates.discard(template, error);
       return undefined;
     }
   }
