@@ -148,7 +148,6 @@ function openDriver(
     accelerator: config.vmAccelerator,
     ...config,
     ...rest,
-    isEphemeral: config.ephemeralMs !== undefined,
     snapshotBytesMax: snapshotBytesMax(config),
   });
 }

@@ -40,7 +40,16 @@ const victims = {
 type Victim = keyof typeof victims;
 
 /** What goes on, and how long after its beginning at most the kill comes. */
-const phases = { rest: 0, write: 300, stop: 400, snapshot: 600, boot: 8_000 } as const;
+const phases = {
+  rest: 0,
+  write: 300,
+  stop: 400,
+  snapshot: 600,
+  boot: 8_000,
+  fork: 8_000,
+  memory: 3_000,
+  read: 8_000,
+} as const;
 type Phase = keyof typeof phases;
 
 interface Killing {
@@ -100,9 +109,13 @@ async function begin(daemon: TestDaemon, phase: Phase, at: number): Promise<unkn
       cmd: 'i=0; while [ $i -lt 200 ]; do head -c 100000 /dev/zero >/root/w$i; i=$((i+1)); done; rm /root/w*',
     });
   if (phase === 'stop') return await pause();
-  if (phase === 'snapshot')
+  if (phase === 'snapshot' || phase === 'read')
     return await daemon.request('POST', boxPath('vm', '/snapshot'), { label: `s${at}` });
   if (phase === 'boot') return await daemon.request('POST', '/v1/sandboxes/vm/resume');
+  if (phase === 'fork')
+    return await daemon.request('POST', '/v1/sandboxes', { from: { sandbox: 'vm' }, memory: true });
+  if (phase === 'memory')
+    return await daemon.request('POST', '/v1/sandboxes/vm/snapshots', { label: `s${at}`, memory: true });
   return undefined;
 }
 
@@ -123,12 +136,26 @@ async function recover(daemon: TestDaemon): Promise<void> {
   );
 }
 
+async function removeForks(daemon: TestDaemon): Promise<void> {
+  const { items } = (await daemon.call('GET', '/v1/sandboxes')) as { items: { id: string }[] };
+  for (const { id } of items) if (id !== 'vm') await daemon.call('DELETE', `/v1/sandboxes/${id}`);
+}
+
 async function answers(daemon: TestDaemon): Promise<boolean> {
   try {
     return (await daemon.request('GET', '/cgi-bin/health')).status === 200;
   } catch {
     // Nobody starts one that was killed but who started it.
     return false;
+  }
+}
+
+function namesIn(daemon: TestDaemon, folder: string): readonly string[] {
+  try {
+    return readdirSync(join(daemon.dataDir, folder));
+  } catch {
+    // Made when it is needed.
+    return [];
   }
 }
 
@@ -140,8 +167,11 @@ function nothingOfBefore(daemon: TestDaemon): string | undefined {
   }
   // Who ends them all before there is another one leaves the groups that only root removes.
   if (process.getuid?.() === 0 && !all.some(victims.helper)) return 'no helper';
-  const left = readdirSync(join(daemon.dataDir, 'tmp')).filter((name) => !name.startsWith('vm-'));
-  if (left.length > 0) return `in tmp: ${left.join(', ')}`;
+  const left = [
+    ...namesIn(daemon, 'tmp').filter((name) => !name.startsWith('vm-')),
+    ...namesIn(daemon, 'vm/forks'),
+  ];
+  if (left.length > 0) return `in tmp and forks: ${left.join(', ')}`;
   const groups = new Set(
     sandboxCgroupsOf(daemon.dataDir).map((path) => path.slice(path.lastIndexOf('/') + 1)),
   );
@@ -160,12 +190,14 @@ test(`a microVM survives ${kills} kills of its parts (seed ${seed})`, async (con
     const name = `${at}: ${victim} in ${phase}, after ${afterMs} ms (seed ${seed})`;
     const began = performance.now();
     assert.equal(await output(daemon, `echo ${at} >/root/kept; sync`), '', name);
-    if (phase === 'boot') await daemon.call('POST', '/v1/sandboxes/vm/pause', { keep: 'files' });
+    if (phase === 'boot' || phase === 'read')
+      await daemon.call('POST', '/v1/sandboxes/vm/pause', { keep: 'files' });
     const work = begin(daemon, phase, at).catch(() => undefined);
     await delay(afterMs);
     const killed = kill(daemon, victim);
     await work;
     await recover(daemon);
+    await removeForks(daemon);
     assert.equal(await output(daemon, 'cat /root/kept'), `${at}\n`, name);
     await waitFor(
       `nothing of an earlier life: ${name}`,

@@ -288,6 +288,8 @@ export interface Driver {
   /** Copies what is in one into another, empty one. Neither is attached. */
   copyVolume(from: VolumeSpec, to: VolumeSpec, bytesMax: number): Promise<void>;
   stats(id: SandboxId): Promise<SandboxStats>;
+  /** Of one that runs: another one after whatever was written there. Undefined: nobody can say. */
+  writtenMark(source: PackSource): Promise<string | undefined>;
   /**
    * Freezes the sandbox, writes its upper as squashfs to `hostPath` (temp name, synced, renamed), thaws it. Where
    * `giveUp` is aborted it rejects once nothing of it goes on.

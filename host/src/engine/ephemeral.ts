@@ -2,8 +2,8 @@
  * Ephemeral mode: the bucket is what lasts. A sandbox's files go there before it ends, and every few minutes while something
  * runs in it; what lies on this machine's disk may be gone at any time.
  *
- * What a newcomer would get wrong: a removal that cannot save is refused, for nothing else has the files. Nothing has
- * changed where no process of the sandbox has had any time of a processor since.
+ * What a newcomer would get wrong: a removal that cannot save is refused, for nothing else has the files. A microVM is stopped for its
+ * removal, and its disk read by a guest that nobody has had: one that runs could refuse to be read, and so refuse its removal.
  */
 import { AppError } from '@squash/contract/errors';
 import type { Problem } from '@squash/contract/daemon';
@@ -15,7 +15,7 @@ import type { RemoteModules } from '../layers/layer-store.ts';
 import { snapshot } from '../sandbox/layering.ts';
 import { Semaphore } from '../sandbox/mailbox.ts';
 import { automaticLabel, isAutomatic, type RemoteSnapshots } from '../sandbox/remote-snapshots.ts';
-import { goOn, pause } from '../sandbox/rest.ts';
+import { goOn, pause, stopProcesses } from '../sandbox/rest.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { removeSnapshot } from '../sandbox/snapshots.ts';
 import type { World } from '../sandbox/world.ts';
@@ -158,13 +158,12 @@ export class Ephemeral implements AsyncDisposable {
     const isSaved = (mark: string | undefined): boolean =>
       mark !== undefined && mark === this.#saved.get(sandbox);
     if (!ends && isSaved(await this.#markOf(sandbox))) return;
+    // Before anything of it is ended: a bucket that is away is so still when it has been read.
+    if (ends && sandbox.row.backend === 'vm') await remote.latest(sandbox.row).catch(unlessAway);
     let wasPaused = false;
     try {
       const { mark, label } = await residents.operate(id, async () => {
-        if (ends && sandbox.state.phase === 'ready') {
-          await pause(sandbox, true);
-          wasPaused = true;
-        }
+        if (ends) wasPaused = await standStill(sandbox);
         // Before it is taken, and where it ends when nothing runs any more: what runs behind the look is not in the mark.
         const looked = await this.#markOf(sandbox);
         return { mark: looked, label: isSaved(looked) ? undefined : await this.#take(sandbox) };
@@ -212,13 +211,30 @@ export class Ephemeral implements AsyncDisposable {
       return `${row.instance} ${row.upperGeneration} ${state.phase}`;
     if (state.phase !== 'ready' && state.phase !== 'paused') return undefined;
     try {
-      const { cpuUs } = await this.#options.world.driver.stats(row.id);
-      // A host that does not count it says nothing.
-      return cpuUs === 0 ? undefined : `${row.instance} ${row.upperGeneration} ${cpuUs}`;
+      const { id, backend, upperGeneration: generation } = row;
+      const written = await this.#options.world.driver.writtenMark({ id, backend, generation });
+      return written === undefined ? undefined : `${row.instance} ${generation} ${written}`;
     } catch {
       return undefined;
     }
   }
+}
+
+function unlessAway(error: unknown): void {
+  if (error instanceof AppError && error.code === 'bucket_unavailable') throw error;
+}
+
+/** Nothing of it runs from here on. True: it is to go on where it stays after all; a microVM is started by whoever uses it then. */
+async function standStill(sandbox: Sandbox): Promise<boolean> {
+  const { state, row } = sandbox;
+  if (row.backend === 'vm') {
+    if (state.phase === 'ready') await stopProcesses(sandbox, true);
+    if (state.phase === 'paused') await stopProcesses(sandbox, state.wakes);
+    return false;
+  }
+  if (state.phase !== 'ready') return false;
+  await pause(sandbox, true);
+  return true;
 }
 
 function isGoing({ state, isClosed, removal }: Sandbox): boolean {

@@ -12,6 +12,7 @@ import { limits } from '@squash/contract/limits';
 import { type Difference, type DiffPage, differenceSchema } from '@squash/contract/native-snapshot';
 import type { DiffResult, DiffSides } from '../drivers/driver.ts';
 import { soughtSnapshot } from './layering.ts';
+import { isUnreadable, whileReadable } from './read-stopped.ts';
 import type { Sandbox } from './sandbox.ts';
 
 export interface DiffQuery {
@@ -28,8 +29,17 @@ interface Asking {
   readonly result: Promise<DiffResult>;
 }
 
-/** Call in the sandbox's turn. @throws snapshot_not_found, layer_corrupt, invalid_request, disk_full */
+/** Call in the sandbox's turn. @throws snapshot_not_found, layer_corrupt, invalid_request, disk_full, what `whileReadable` does */
 export async function askDiff(sandbox: Sandbox, label: SnapshotLabel, query: DiffQuery): Promise<Asking> {
+  if (query.against !== 'current' || !isUnreadable(sandbox)) return await ask(sandbox, label, query);
+  return await whileReadable(sandbox, async () => {
+    const asking = await ask(sandbox, label, query);
+    await asking.result;
+    return asking;
+  });
+}
+
+async function ask(sandbox: Sandbox, label: SnapshotLabel, query: DiffQuery): Promise<Asking> {
   const { world } = sandbox;
   const after = query.cursor === undefined ? undefined : parseCursor(query.cursor);
   const sides = await sidesOf(sandbox, label, query.against);

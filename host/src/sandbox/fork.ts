@@ -18,6 +18,7 @@ import { checkMemoryFork, dropMemory, type MemoryStart, saveMemory } from './for
 import { refuseHostRoot } from './host-root.ts';
 import { soughtSnapshot } from './layering.ts';
 import { checkMounts } from './mounts.ts';
+import { whileReadable } from './read-stopped.ts';
 import { removeSandbox } from './remove.ts';
 import { Sandbox } from './sandbox.ts';
 import { heldMemory } from './snapshot-memory.ts';
@@ -102,7 +103,8 @@ async function saveWritten(source: Sandbox): Promise<Saved> {
   const { world, row } = source;
   const path = world.files.temporary('fork');
   const upper = { id: row.id, backend: row.backend, generation: row.upperGeneration };
-  const packed = await source.whileFrozen(() => world.driver.pack(upper, path, source.removal.signal));
+  const pack = () => world.driver.pack(upper, path, source.removal.signal);
+  const packed = await whileReadable(source, () => source.whileFrozen(pack));
   return { path, bytes: packed.bytes };
 }
 

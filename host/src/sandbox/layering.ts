@@ -21,6 +21,7 @@ import { findFiles } from './snapshot-intake.ts';
 import { checkMemory, type MemoryStart } from './fork-memory.ts';
 import { startOnMemory, withMemory } from './restore-memory.ts';
 import { refuseHostRoot } from './host-root.ts';
+import { whileReadable } from './read-stopped.ts';
 import { packWithMemory } from './snapshot-memory.ts';
 import { checkFree, checkRoom, findSnapshot, sweepRemoved } from './snapshots.ts';
 import { prefixOf, snapshotChain } from './stacking.ts';
@@ -200,7 +201,11 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Pro
     const { packed, memory, stillMs } =
       wanted.memory === true
         ? await packWithMemory(sandbox, label, pack)
-        : { packed: await sandbox.whileFrozen(pack), memory: null, stillMs: 0 };
+        : {
+            packed: await whileReadable(sandbox, () => sandbox.whileFrozen(pack)),
+            memory: null,
+            stillMs: 0,
+          };
     faultPoint('snapshot.packed');
     const taken: SnapshotRow = {
       label,

@@ -92,7 +92,6 @@ await insideLauncher(import.meta.filename, ['default'], async ({ dataDir, runDir
       vmm: qemu,
       templates: new Templates(dataDir, keptLog('warn').log),
       accelerator: 'auto',
-      isEphemeral: false,
     });
     const began = performance.now();
     for (const { id } of await driver.list()) await driver.stop(id);

@@ -6,7 +6,8 @@
  * program of an ordinary sandbox is, and everything that is not said here is as it is there. Inside the guest `squash-init` is
  * PID 1 and speaks what it always does.
  */
-import { chmod } from 'node:fs/promises';
+import { chmod, stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import type { Backend } from '@squash/contract/backend';
 import { AppError } from '@squash/contract/errors';
@@ -34,12 +35,8 @@ import {
 } from '../driver.ts';
 import { GuestClient } from '../../guest/client.ts';
 import { hasNetwork } from '../namespace/host-limits.ts';
-import {
-  launchMount,
-  NamespaceDriver,
-  type NamespaceDriverOptions,
-  relativeTo,
-} from '../namespace/namespace-driver.ts';
+import { launchMount, relativeTo, upperPath } from '../namespace/launch-paths.ts';
+import { NamespaceDriver, type NamespaceDriverOptions } from '../namespace/namespace-driver.ts';
 import { settleGuest } from './guest-settle.ts';
 import { type GuestUpperOptions, packGuestUpper, unpackGuestUpper } from './guest-upper.ts';
 import { Acceleration, type AccelerationOptions, type KvmFinding } from './acceleration.ts';
@@ -84,7 +81,6 @@ export interface MicrovmDriverOptions extends NamespaceDriverOptions {
   readonly vmm: Vmm;
   readonly templates: Templates;
   readonly accelerator: AccelerationOptions['wanted'];
-  readonly isEphemeral: boolean;
 }
 
 export class MicrovmDriver extends NamespaceDriver {
@@ -97,7 +93,6 @@ export class MicrovmDriver extends NamespaceDriver {
   readonly #acceleration: Acceleration;
   readonly #turns = new StartTurns();
   readonly #hasNetwork: boolean;
-  readonly #isEphemeral: boolean;
   readonly #vms = new Map<SandboxId, RunningSandbox>();
   /** Those of them that stand still. */
   readonly #still = new Set<SandboxId>();
@@ -106,7 +101,6 @@ export class MicrovmDriver extends NamespaceDriver {
   constructor(options: MicrovmDriverOptions) {
     super(options);
     this.#vmm = options.vmm;
-    this.#isEphemeral = options.isEphemeral;
     const { dataDir, launcher, vmm } = options;
     const hasRoom = (): boolean => {
       const { availableBytes, markBytes } = this.room().disk;
@@ -147,9 +141,6 @@ export class MicrovmDriver extends NamespaceDriver {
   override checkBackend(backend: Backend, hasMounts: boolean): void {
     if (backend !== 'vm') return;
     if (hasMounts) this.#checkFiles();
-    // What a sandbox has written is taken out of it there, before it ends.
-    if (this.#isEphemeral)
-      throw new AppError('vm_unavailable', 'With SQUASH_EPHEMERAL=1 there are no microVMs');
     this.#module.check();
     this.#vmm.check?.();
   }
@@ -166,7 +157,6 @@ export class MicrovmDriver extends NamespaceDriver {
 
   /** What is known of KVM now; where it was not tried yet that begins. */
   async kvm(): Promise<KvmFinding> {
-    if (this.#isEphemeral) return { state: 'untried' };
     return await this.#acceleration.finding((work) =>
       this.#holding(async () => await work(await this.#module.files())),
     );
@@ -427,6 +417,14 @@ export class MicrovmDriver extends NamespaceDriver {
       if (cause instanceof AppError) throw cause;
       throw new AppError('guest_failed', `The microVM "${running.id}" does not answer`, { cause });
     }
+  }
+
+  /** A guest's kernel always has something to do; what it holds back is written out later, and is another mark then. */
+  override async writtenMark(source: PackSource): Promise<string | undefined> {
+    if (source.backend !== 'vm') return await super.writtenMark(source);
+    const disk = join(this.#options.dataDir, upperPath(source.id, source.generation), 'data', upperFile);
+    const { mtimeNs } = await stat(disk, { bigint: true });
+    return `${mtimeNs}`;
   }
 
   override async pack(source: PackSource, hostPath: string, giveUp: AbortSignal): Promise<PackResult> {

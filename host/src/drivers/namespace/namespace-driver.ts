@@ -18,7 +18,7 @@ import { pause } from '@squash/base/pause';
 import { readIdMap } from '@squash/base/id-map';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import type { LaunchClient, LaunchWatch, WatchListener } from '../../launch/launch-client.ts';
-import type { LaunchMount, LaunchStart, LaunchUpper } from '../../launch/launch-fields.ts';
+import type { LaunchStart } from '../../launch/launch-fields.ts';
 import { fileFields, launchApply, launchChanges, type LaunchPlace } from '../../launch/launch-changes.ts';
 import { refusedByOlder } from '../../launch/older-launcher.ts';
 import type {
@@ -50,6 +50,7 @@ import type {
 import { hostsFile, resolvConf } from './etc-files.ts';
 import { damageProblem, diskProblem } from './disk-problem.ts';
 import { HostRoomMeter } from './host-room.ts';
+import { launchMount, relativeTo, upperOf, upperPath, volumePath } from './launch-paths.ts';
 import { chooseUpperKind, hasNetwork, unenforced } from './host-limits.ts';
 
 export interface NamespaceDriverOptions {
@@ -312,6 +313,12 @@ export class NamespaceDriver implements Driver, Disposable {
     return this.#options.launcher.stats(id);
   }
 
+  /** Where nothing has had any time of a processor nothing was written. A host that does not count it says nothing. */
+  async writtenMark({ id }: PackSource): Promise<string | undefined> {
+    const { cpuUs } = await this.stats(id);
+    return cpuUs === 0 ? undefined : `${cpuUs}`;
+  }
+
   async pack(source: PackSource, hostPath: string, giveUp: AbortSignal): Promise<PackResult> {
     const { dataDir } = this.#options;
     const { write, known } = source.index ?? {};
@@ -458,39 +465,6 @@ export class NamespaceDriver implements Driver, Disposable {
       if (!now.has(instance) && this.#known.get(id) === instance) this.#ended({ id, instance });
     }
   }
-}
-
-function upperPath(id: SandboxId, generation: number): string {
-  return `sandboxes/${id}/uppers/${generation}`;
-}
-
-function volumePath({ id }: VolumeSpec): string {
-  return `volumes/${id}/files`;
-}
-
-export function launchMount(mount: MountSpec): LaunchMount {
-  const { path: target, mode } = mount;
-  if ('volume' in mount)
-    return { mode, kind: mount.volume.kind, identity: '-', source: volumePath(mount.volume), target };
-  const { identity, path: source, hidden } = mount.host;
-  return { mode, kind: 'host', identity, source, target, hidden };
-}
-
-function upperOf(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): LaunchUpper {
-  return {
-    path: upperPath(spec.id, spec.upperGeneration),
-    kind: spec.upperKind,
-    bytesMax: spec.limits.upperBytesMax,
-    inodesMax: spec.limits.upperInodesMax,
-  };
-}
-
-/** The launcher knows no absolute path. Precondition: `path` lies below `directory`. */
-export function relativeTo(directory: string, path: string): string {
-  if (!path.startsWith(`${directory}/`)) {
-    throw new AppError('internal', `"${path}" does not lie in the data directory`);
-  }
-  return path.slice(directory.length + 1);
 }
 
 /** A launcher of an earlier release knows neither boxes nor their changes. */

@@ -1,0 +1,146 @@
+/**
+ * What a microVM has written where it does not run: only a guest's kernel reads its disk. Snapshots and forks of one that is stopped, and
+ * ephemeral mode, in which a removal stops it first: what is to be saved is read by a guest that nobody has had.
+ */
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, beforeEach, test } from 'node:test';
+import { TestBucket } from '../support/bucket.ts';
+import { isSingleId } from '../support/data-session.ts';
+import { debianModules, vmModule } from '../support/clients-layer.ts';
+import { type Answer, TestDaemon } from '../support/daemon.ts';
+import { type ProcessEntry, processesOf, signalAll } from '../support/leaks.ts';
+import { waitFor } from '../support/wait.ts';
+
+let bucket: TestBucket;
+before(async () => {
+  bucket = await TestBucket.start();
+});
+after(async () => await bucket[Symbol.asyncDispose]());
+beforeEach(() => {
+  bucket.fault = () => 'none';
+});
+
+const api = '/cgi-bin/api/sandboxes';
+
+async function machine(env: Readonly<Record<string, string>> = {}): Promise<TestDaemon> {
+  const modules = { ...(await debianModules()), '900-vmm': await vmModule() };
+  return await TestDaemon.start({ modules, env });
+}
+
+async function ephemeral(interval: string): Promise<TestDaemon> {
+  return await machine({
+    ...bucket.environment,
+    SQUASH_EPHEMERAL: '1',
+    SQUASH_EPHEMERAL_INTERVAL: interval,
+    SQUASH_BACKEND: 'vm',
+  });
+}
+
+async function send(
+  daemon: TestDaemon,
+  [method, path]: readonly [string, string],
+  body?: unknown,
+): Promise<Answer> {
+  const answer = await daemon.request(method, path, body);
+  assert.ok(answer.status < 300, answer.text);
+  return answer;
+}
+
+async function output(daemon: TestDaemon, id: string, cmd: string): Promise<string> {
+  const { json } = await send(daemon, ['POST', `${api}/${id}/exec`], { cmd });
+  assert.equal(json.exit_code, 0, json.stderr);
+  return json.stdout.trim();
+}
+
+const create = async (daemon: TestDaemon): Promise<Answer> =>
+  await send(daemon, ['POST', api], { id: 'dev', layers: '000-base-debian', memory_mb: 128 });
+const isMonitor = ({ command }: ProcessEntry): boolean => command.includes('qemu');
+const monitors = (daemon: TestDaemon): readonly ProcessEntry[] =>
+  processesOf(daemon.dataDir).filter(isMonitor);
+const saves = async (): Promise<string> => (await bucket.keys('sandboxes/dev/snapshots/')).join();
+
+test('a snapshot and a fork of one that is stopped have what it had written, and it stays stopped', async () => {
+  await using daemon = await machine();
+  const { json: made } = await send(daemon, ['POST', '/v1/sandboxes'], {
+    from: { layers: ['000-base-debian'] },
+    backend: 'vm',
+    memory_mb: 128,
+  });
+  await output(daemon, made.id, 'echo written >/written; chown 7:7 /written; rm /etc/hostname');
+  await send(daemon, ['POST', `/v1/sandboxes/${made.id}/pause`], { keep: 'files' });
+  assert.deepEqual(monitors(daemon), []);
+  // A daemon that dies while it is read leaves neither a guest nor half a snapshot.
+  const lost = daemon.request('POST', `${api}/${made.id}/snapshot`, { label: 'lost' }).catch(() => undefined);
+  await waitFor('a guest to read it', () => monitors(daemon).length > 0);
+  await daemon.kill();
+  await lost;
+  await daemon.start();
+  assert.deepEqual(monitors(daemon), []);
+  await send(daemon, ['POST', `${api}/${made.id}/snapshot`], { label: 'stopped' });
+  const { json: taken } = await send(daemon, ['GET', `/v1/sandboxes/${made.id}/snapshots`]);
+  assert.deepEqual(
+    taken.items.map(({ label }: { readonly label: string }) => label),
+    ['stopped'],
+  );
+  const path = `/v1/sandboxes/${made.id}/snapshots/stopped/diff?against=current`;
+  assert.deepEqual((await send(daemon, ['GET', path])).json.items, []);
+  const { json: fork } = await send(daemon, ['POST', '/v1/sandboxes'], {
+    from: { sandbox: made.id },
+    backend: 'chroot',
+  });
+  const { json: seen } = await send(daemon, ['GET', `/v1/sandboxes/${made.id}`]);
+  assert.equal(seen.state, 'stopped');
+  assert.deepEqual(monitors(daemon), []);
+  const look = 'stat -c %u /written; cat /written; test ! -e /etc/hostname';
+  assert.equal(await output(daemon, fork.id, look), `${(await isSingleId(daemon)) ? 0 : 7}\nwritten`);
+  // It goes on as it was, and with what was saved of it as well.
+  await send(daemon, ['POST', `/v1/sandboxes/${made.id}/resume`]);
+  assert.equal(await output(daemon, made.id, 'echo later >/written; cat /written'), 'later');
+  await send(daemon, ['POST', `${api}/${made.id}/restore`], { label: 'stopped' });
+  assert.equal(await output(daemon, made.id, look), '7\nwritten');
+});
+
+test('in ephemeral mode it is back on another machine, saved at its removal and before', async () => {
+  {
+    await using one = await ephemeral('1');
+    await create(one);
+    await output(one, 'dev', 'echo one >/life');
+    await waitFor('it is saved', async () => (await saves()) !== '', 60_000);
+    assert.equal(await output(one, 'dev', 'cat /life'), 'one');
+    bucket.fault = () => 'refuse';
+    const refused = await one.request('DELETE', `${api}/dev`);
+    assert.equal(refused.status, 503, refused.text);
+    assert.equal(monitors(one).length, 1);
+    bucket.fault = ({ method }) => (method === 'PUT' ? 'refuse' : 'none');
+    assert.equal((await one.request('DELETE', `${api}/dev`)).status, 503);
+    bucket.fault = () => 'none';
+    assert.equal(await output(one, 'dev', 'cat /life; echo two >/life'), 'one');
+    await send(one, ['DELETE', `${api}/dev`]);
+    assert.deepEqual(readdirSync(join(one.dataDir, 'sandboxes')), []);
+  }
+  await using next = await ephemeral('1');
+  await create(next);
+  assert.equal(await output(next, 'dev', 'cat /life; echo three >/life; sync'), 'two');
+  const last = await savesEnd();
+  // One that never answers again is removed all the same, and what its disk has is saved.
+  signalAll(next.dataDir, 'SIGSTOP', isMonitor);
+  await send(next, ['DELETE', `${api}/dev`]);
+  assert.notEqual(await saves(), last);
+  assert.deepEqual(readdirSync(join(next.dataDir, 'sandboxes')), []);
+});
+
+/** Though a guest's kernel is never idle: what it holds back it has written out within half a minute, and then nothing changes any more. */
+async function savesEnd(): Promise<string> {
+  let keys = '';
+  let sinceMs = 0;
+  const look = async (): Promise<boolean> => {
+    const now = await saves();
+    if (now !== keys) sinceMs = performance.now();
+    keys = now;
+    return performance.now() - sinceMs > 8_000;
+  };
+  await waitFor('saves to end', look, 90_000);
+  return keys;
+}
