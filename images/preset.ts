@@ -65,10 +65,11 @@ const debianSource = z.strictObject({
   without: withoutSchema.default({}),
 });
 
+const releaseSchema = z.string().regex(/^[a-z]+(?:-[a-z]+)*$/, { error: 'no name of a Debian release' });
 /** Packages that are unpacked and not installed: no script runs, and there is no package database. */
 const unpackedPackages = {
   /** Debian's, as `trixie` or `trixie-backports`. */
-  release: z.string().regex(/^[a-z]+(?:-[a-z]+)*$/, { error: 'no name of a Debian release' }),
+  release: releaseSchema,
   /** With everything that they depend on. */
   packages: perArchitecture(debianPackagesSchema),
   without: withoutSchema.default({}),
@@ -80,6 +81,8 @@ const kernelSource = z.strictObject({
   ...unpackedPackages,
   /** Those that a guest loads at its start; what they need comes along. */
   modules: z.array(z.string().regex(/^[a-z0-9][a-z0-9_-]*$/)).max(64),
+  /** Those whose kernel can be asked for instead, where not every one has the modules and is packed as it is unpacked here. */
+  releases: z.array(releaseSchema).min(1).max(16).optional(),
 });
 
 const npmSource = z.strictObject({

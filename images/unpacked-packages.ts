@@ -87,6 +87,13 @@ function has(entries: ReadonlySet<PlannedEntry>, path: string): boolean {
 
 function releaseOf(source: DebSource | KernelSource, asked: string | undefined): string {
   if (asked === undefined) return source.release;
+  const known = source.kind === 'kernel' ? source.releases : undefined;
+  if (known?.includes(asked)) return asked;
+  if (known !== undefined)
+    throw new Failure(
+      'usage',
+      `the version of this preset is the name of a Debian release whose kernel fits: ${known.join(', ')}, and not "${asked}"`,
+    );
   if (/^[a-z]{3,32}(?:-[a-z]{3,32})?$/.test(asked)) return asked;
   throw new Failure(
     'usage',

@@ -12,6 +12,7 @@ const made = [
   'secret',
   'owner',
   'upstream',
+  'backend',
   'volume',
   'mount',
 ];

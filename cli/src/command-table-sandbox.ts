@@ -94,7 +94,7 @@ export const sandboxCommands: readonly CommandSpec[] = [
       {
         name: 'from',
         value: 'ID[:LABEL]',
-        kind: 'sandbox',
+        kind: 'source',
         summary: 'with the files of this sandbox, or of a snapshot of it, instead of layers',
       },
       { name: 'with-memory', summary: 'with its processes, where --from names a microVM' },
@@ -182,7 +182,8 @@ export const sandboxCommands: readonly CommandSpec[] = [
     positionals: [sandbox, { name: 'label', kind: 'snapshot', optional: true }],
     flags: [
       ...createFlags.filter((flag) => !['layers', 'task'].includes(flag.name)),
-      ...nativeFlags,
+      // Its files are on its own image.
+      ...nativeFlags.filter((flag) => flag !== imageFlag),
       {
         name: 'with-memory',
         summary: 'with its processes, of a microVM: both go on where it is now, or was at that snapshot',

@@ -8,6 +8,8 @@ import type { Flags } from './arguments.ts';
 /** What a word stands for: the shell completes it by this. */
 export type WordKind =
   | 'sandbox'
+  /** `ID` or `ID:LABEL`. */
+  | 'source'
   | 'box'
   | 'module'
   | 'image'

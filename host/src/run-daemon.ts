@@ -21,6 +21,7 @@ import { MicrovmDriver, type MicrovmDriverOptions } from './drivers/microvm/micr
 import { firecracker } from './drivers/microvm/firecracker.ts';
 import { type FirecrackerProgram, firecrackerOf } from './drivers/microvm/firecracker-program.ts';
 import { qemu } from './drivers/microvm/qemu.ts';
+import { Templates } from './drivers/microvm/templates.ts';
 import { vmCapabilities } from './drivers/microvm/capabilities.ts';
 import { endLauncher } from './egress/end-launcher.ts';
 import type { EgressNetwork } from './egress/egress-network.ts';
@@ -77,7 +78,8 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
   const capabilities = await begun.capabilities;
   const program = firecrackerOf(config);
   const onRelayWaits = (): void => network.want();
-  const driver = stack.use(openDriver(config, { launcher, capabilities, program, onRelayWaits }));
+  const templates = new Templates(config.dataDir, log);
+  const driver = stack.use(openDriver(config, { launcher, capabilities, program, templates, onRelayWaits }));
   // From here on, whoever waits for the launcher: the rest of the start has no end of its own that the keeper knows.
   const lost = lossOf(driver).then((code) => (isServing ? code : leave(log, code)));
   left.egressProcesses.push(stack.use(network));
@@ -135,7 +137,7 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
 
 function openDriver(
   config: LoadedConfig['config'],
-  parts: Pick<MicrovmDriverOptions, 'launcher' | 'capabilities' | 'onRelayWaits'> & {
+  parts: Pick<MicrovmDriverOptions, 'launcher' | 'capabilities' | 'templates' | 'onRelayWaits'> & {
     /** Undefined: QEMU is the VMM. */
     readonly program: FirecrackerProgram | undefined;
   },

@@ -24,15 +24,24 @@ describe('docs/cli.md', () => {
 
   it('has every command with its words, and every option with its meaning', () => {
     for (const spec of commandTable.filter((each) => each.hidden === undefined)) {
-      assert.ok(text.includes(`\`squash ${spec.name}${usageWords(spec)}\``), spec.name);
+      const [, behind] = text.split(`\n\`squash ${spec.name}${usageWords(spec)}\`\n`);
+      assert.ok(behind !== undefined, spec.name);
+      const section = behind.split(/\n(?:`squash |#)/, 1)[0] ?? '';
+      // Those of another command stand there.
+      const told = /\boptions of |\boptions .*are those of|as for `create`/.test(section) ? text : section;
       for (const flag of spec.flags) {
         const short = flag.short === undefined ? '' : `-${flag.short}, `;
         const value = flag.value === undefined ? '' : ` ${flag.value}`;
         assert.ok(
-          text.includes(`\`${short}--${flag.name}${value}\` ${flag.summary}`),
+          told.includes(`\n- \`${short}--${flag.name}${value}\` ${flag.summary}`),
           `${spec.name} ${flag.name}`,
         );
       }
+      for (const [, name] of section.matchAll(/^- `(?:-\w, )?--([\w-]+)/gm))
+        assert.ok(
+          spec.flags.some((flag) => flag.name === name),
+          `${spec.name} has no --${name}`,
+        );
     }
   });
 });

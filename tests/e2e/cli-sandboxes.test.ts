@@ -99,6 +99,8 @@ test('create without an id, set, pause, resume and fork take one of /v1 through 
   for (const wrong of [
     ['create', 'mine', '--name', 'x'],
     ['create', '--from', 'x', '-l', 'y'],
+    ['create', '--from', 'x', '--image', 'registry.invalid/y'],
+    ['fork', 'x', '--image', 'registry.invalid/y'],
     ['create', '--idle', '2'],
     ['create', '--lifetime', '5w'],
     ['set', 'x'],

@@ -324,6 +324,9 @@ describe('squash', () => {
     assert.deepEqual(complete('policy', 'set', 'x', 'preset', ':').slice(0, 2), ['debian', 'ubuntu']);
     assert.deepEqual(complete('create', '--allow-net', '=', 'preset', ':', 'py'), ['pypi']);
     assert.deepEqual(complete('egress', 'x', '--verdict', '=', 'al'), ['allowed']);
+    assert.deepEqual(complete('create', '--from', 'comp'), ['complete-me']);
+    assert.deepEqual(complete('create', '--from', 'complete-me', ':', 'l'), ['label-one']);
+    assert.deepEqual(complete('create', '--from', '=', 'complete-me', ':'), ['label-one']);
     writeFileSync(join(directory, 'a file.squashfs'), '');
     assert.deepEqual(complete('module', 'import', 'a'), ['a file.squashfs']);
     assert.deepEqual(complete('exec', 'complete-me', 'ls', ''), []);

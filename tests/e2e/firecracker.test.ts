@@ -203,12 +203,19 @@ test('a fork with its memory is refused, and so are other limits while it runs',
   assert.equal(limited.json.code, 'vm_unsupported', limited.text);
 });
 
-test('doctor tells which program it is', async () => {
+test('doctor tells which program it is, and whether it can have a network', async () => {
   const { json } = await send('GET', '/v1/info');
   const row = json.host.find(({ name }: { name: string }) => name === 'vmm');
   assert.equal(row.state, 'ok');
   assert.match(row.found, /sha256 [0-9a-f]{64}$/);
   assert.ok(row.found.includes(program), row.found);
+  const tun = json.host.find(({ name }: { name: string }) => name === 'tun');
+  assert.equal(tun.state, isTunOpen ? 'ok' : 'missing', tun.found);
+  if (!isTunOpen)
+    assert.match(
+      `${tun.found}; ${tun.remedy}`,
+      /\/dev\/net\/tun.*; (?:echo .*65-tun\.rules|sudo modprobe tun)/,
+    );
 });
 
 test('nothing is left of it when it is gone', { skip }, async () => {

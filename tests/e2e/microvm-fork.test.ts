@@ -6,10 +6,11 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { squashOk } from '../support/cli.ts';
+import { cliCommand, cliEnvironment } from '../support/cli.ts';
 import { debianModules, vmModule } from '../support/clients-layer.ts';
 import { type Answer, TestDaemon } from '../support/daemon.ts';
 import { processesOf } from '../support/leaks.ts';
+import { Terminal } from '../support/terminal.ts';
 import { waitFor } from '../support/wait.ts';
 
 const sandboxes = '/v1/sandboxes';
@@ -67,6 +68,19 @@ async function goesOn(id: string, file: string, than: number): Promise<void> {
   await waitFor('it to count on', async () => (await counted(id, file)).count > than, 30_000);
 }
 
+/** Who looks on sees that it goes on; what is left at its end is the id. */
+async function forkOnTerminal(): Promise<string> {
+  const size = { rows: 10, columns: 80, env: cliEnvironment(daemon) };
+  await using terminal = new Terminal([...cliCommand, 'fork', '--with-memory', source], size);
+  await terminal.see(new RegExp(`\r\u001b\\[Kforking ${source}  \\d+ s`));
+  assert.equal((await terminal.end()).status, 0, terminal.screen);
+  const [shown = ''] = terminal.screen.split('\r\u001b[K').slice(-1);
+  // Behind what the host can't hold it to.
+  const [id = ''] = shown.trim().split('\r\n').slice(-1);
+  assert.match(id, /^[a-z0-9]+$/, terminal.screen);
+  return id;
+}
+
 const counts = (file: string): string =>
   `w=$(head -c 8 /dev/urandom | od -An -tx1 | tr -d " "); i=0; while :; do i=$((i+1)); echo $w $i >/dev/shm/.${file}; mv /dev/shm/.${file} /dev/shm/${file}; [ $i = "$1" ] && exit; echo $i; sleep 0.2; done`;
 
@@ -80,7 +94,7 @@ test('its processes go on in both, which are two sandboxes from then on', async 
   await goesOn(source, 'n', 0);
   await goesOn(source, 'followed', 3);
   const before = await counted(source, 'n');
-  copy = (await squashOk(daemon, ['fork', '--with-memory', source])).trim();
+  copy = await forkOnTerminal();
   assert.deepEqual(leftovers(), []);
   for (const id of [source, copy]) {
     const now = await counted(id, 'n');

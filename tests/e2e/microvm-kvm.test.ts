@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import type { SandboxInfo } from '@squash/contract/sandbox';
 import { vmModule } from '../support/clients-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { processesOf } from '../support/leaks.ts';
@@ -15,6 +16,7 @@ import { waitFor } from '../support/wait.ts';
 
 const sandboxes = '/cgi-bin/api/sandboxes';
 const isDead = !existsSync('/dev/kvm') && process.getuid?.() === 0;
+const hasDevice = isDead || existsSync('/dev/kvm');
 let place: ChildProcess | undefined;
 let daemon: TestDaemon;
 
@@ -59,6 +61,14 @@ async function row(name: string): Promise<Row> {
   return host.find((each) => each.name === name) ?? assert.fail(`no row ${name}`);
 }
 
+async function isTrying(): Promise<boolean> {
+  return (await row('vmm')).choice.includes('is being tried');
+}
+
+async function tried(): Promise<void> {
+  await waitFor('KVM to be tried', async () => !(await isTrying()), 60_000);
+}
+
 const accelerators = () =>
   processesOf(daemon.dataDir).flatMap(({ command }) => / -accel (\w+)/.exec(command)?.[1] ?? []);
 
@@ -67,8 +77,12 @@ const vmms = () =>
 
 const unfinished = () => readdirSync(join(daemon.dataDir, 'tmp')).filter((name) => name.startsWith('probe-'));
 
+test('who asks what this host offers waits for no trial of KVM', async () => {
+  assert.equal(await isTrying(), hasDevice);
+});
+
 test('doctor says what virtual machines run on, and why it is not KVM', async () => {
-  await waitFor('KVM to be tried', async () => !/tries whether/.test((await row('vmm')).choice), 60_000);
+  await tried();
   const { state, found } = await row('kvm');
   const { choice } = await row('vmm');
   if (state === 'ok') assert.match(choice, /in QEMU, on KVM$/);
@@ -80,21 +94,26 @@ test('doctor says what virtual machines run on, and why it is not KVM', async ()
 test('a daemon that dies while KVM is tried leaves nothing of it to the next', async () => {
   await daemon.kill();
   await daemon.start();
-  let isAnswered = false;
-  // Where there is no device nothing is tried, and the answer comes at once.
-  void row('kvm').then(
-    () => (isAnswered = true),
-    () => undefined, // Nobody is there to answer.
-  );
-  await waitFor('a trial, or an answer', () => isAnswered || vmms().length > 0, 60_000);
+  // Where there is no device nothing is tried.
+  await waitFor('a trial, or its end', async () => vmms().length > 0 || !(await isTrying()), 60_000);
   await daemon.kill();
   await daemon.start();
   await waitFor('what was left to be gone', () => vmms().length + unfinished().length === 0);
 });
 
-test('a VM runs with what doctor says', async () => {
+test('a VM runs with what doctor says, and with no less memory than any', async () => {
+  await tried();
   const wanted = (await row('kvm')).state === 'ok' ? 'kvm' : 'tcg';
-  await daemon.call('POST', sandboxes, { id: 'dev', cpu: 2 });
+  const { warnings } = (await daemon.call('POST', sandboxes, {
+    id: 'dev',
+    cpu: 2,
+    memory_mb: 64,
+  })) as SandboxInfo;
+  const least = 'a microVM has 128 MiB of memory at least: this one has that, and not 64';
+  assert.deepEqual(
+    warnings.filter(({ code }) => code === 'memory_minimum'),
+    [{ code: 'memory_minimum', message: least }],
+  );
   const ran = (await daemon.call('POST', `${sandboxes}/dev/exec`, { cmd: 'nproc' })) as { stdout: string };
   assert.deepEqual(accelerators(), [wanted]);
   if (wanted === 'tcg') assert.equal(ran.stdout, '1\n');

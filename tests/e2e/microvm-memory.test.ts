@@ -76,6 +76,11 @@ function guestMemoryMb(pid: number): number {
   return Number(kb) / 1024;
 }
 
+/** Lines of the daemon's log. */
+function failures(): readonly string[] {
+  return daemon.output.split('\n').filter((line) => line.includes('"vm.template"'));
+}
+
 function templates(): readonly string[] {
   return namesIn('vm/templates');
 }
@@ -191,6 +196,7 @@ test('a template whose bytes were changed is not used, and neither is one that n
   assert.equal(await output('three', 'hostname'), 'three');
   assert.equal(copies(), before);
   assert.ok(!templates().includes(named));
+  assert.match(failures().at(-1) ?? '', new RegExp(`"template":"${named}".*does not start`));
 
   // It is not new any more, and makes none: somebody may have replaced its monitor's programs.
   const those = templates();
@@ -203,10 +209,14 @@ test('a template whose bytes were changed is not used, and neither is one that n
 test('a VM of another size has a template of its own, and boots where that can not be made', async () => {
   const before = [copies(), templates().length];
   await createAndEnd('first-large', 192);
+  const told = failures().length;
   const made = create('large', 192);
   await waitFor('a template that is being made', () => unfinished().length > 0, 120_000);
   for (const { pid, command } of vmms()) if (command.includes('-m 192M')) process.kill(pid, 'SIGKILL');
   await made;
+  await createAndEnd('large-too', 192);
+  assert.equal(failures().length, told + 1);
+  assert.match(failures().at(-1) ?? '', /"level":"warn".*"error":"[^"]*does not start/);
   assert.match(await output('large', 'grep MemTotal /proc/meminfo'), / 1[3-8]\d{4} kB$/);
   assert.deepEqual([copies(), templates().length], before);
   assert.deepEqual(unfinished(), []);

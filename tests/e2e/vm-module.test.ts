@@ -200,8 +200,12 @@ test('sq-mkvm makes the module, sq-firecracker runs one, doctor tells its versio
   assert.equal(found?.state, 'ok', 'found while the daemon runs');
   assert.ok(found?.found.includes(`Linux ${kernel.version}, QEMU ${qemu.version}`), found?.found);
 
-  const version = await squash(daemon, ['module', 'build', 'vmm', '--version', '6.12']);
-  assert.match(version.stderr, /is the name of a Debian release, as "trixie-backports", and not "6\.12"/);
+  for (const version of ['6.12', 'bookworm']) {
+    const { stderr } = await squash(daemon, ['module', 'build', 'vmm', '--version', version]);
+    const whole = `a Debian release whose kernel fits: trixie-backports, trixie, bookworm-backports, forky, sid, and not "${version}"`;
+    assert.ok(stderr.includes(whole), stderr);
+    assert.doesNotMatch(stderr, /reading the index/);
+  }
 
   const refused = await squash(daemon, ['create', 'none', '-l', '000-base-test,900-vmm']);
   assert.equal(refused.code, 1);

@@ -148,6 +148,8 @@ class WordSource {
   }
 
   async ofFlag(flag: FlagSpec, partial: string): Promise<Candidates> {
+    const source = flag.kind === 'source' ? partial.split(':', 2) : [];
+    if (source.length === 2) return await this.#snapshots(source[0], `${source[0]}:`);
     const found = await this.of(flag);
     // A list with commas: what is typed stays in front.
     const typed = partial.slice(0, partial.lastIndexOf(',') + 1);
@@ -161,6 +163,7 @@ class WordSource {
       case 'directory':
         return ':files';
       case 'sandbox':
+      case 'source':
         return await this.#sandboxes();
       case 'box':
         return await this.#boxes();
@@ -269,10 +272,10 @@ class WordSource {
     return items.map(({ context, language }) => ({ word: context, about: language }));
   }
 
-  async #snapshots(): Promise<readonly Candidate[]> {
-    if (this.#sandbox === undefined) return [];
-    const info = await this.#client.get<SandboxInfo>(sandboxPath(this.#sandbox));
-    return info.snapshots.map((each) => ({ word: each.label, about: each.created }));
+  async #snapshots(sandbox = this.#sandbox, head = ''): Promise<readonly Candidate[]> {
+    if (sandbox === undefined) return [];
+    const info = await this.#client.get<SandboxInfo>(sandboxPath(sandbox));
+    return info.snapshots.map((each) => ({ word: `${head}${each.label}`, about: each.created }));
   }
 
   async #jobs(): Promise<readonly Candidate[]> {

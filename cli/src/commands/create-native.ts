@@ -10,6 +10,7 @@ import { imageForCreate } from '../images.ts';
 import { labelsOf } from '../label-words.ts';
 import { mountsOf } from '../mount-words.ts';
 import { printJson, printLine } from '../output/print.ts';
+import { whileTold } from '../output/progress.ts';
 import { noteWarnings } from '../output/warnings.ts';
 import { readCommon } from './create-common.ts';
 import { readEnvironment } from './exec-options.ts';
@@ -31,7 +32,7 @@ export type Source =
   | { readonly sandbox: string; readonly snapshot?: string };
 
 export async function createNative(
-  { flags, client }: Pick<Call, 'flags' | 'client'>,
+  { flags, client, json }: Pick<Call, 'flags' | 'client' | 'json'>,
   from: Source | undefined,
 ): Promise<SandboxRecord> {
   const { allow_net: allow, ...common } = readCommon(flags);
@@ -46,8 +47,13 @@ export async function createNative(
     throw usageFailure('--with-memory needs --from');
   const mounts = mountsOf(flags);
   const image = flags.isDeclared('image') ? flags.text('image') : undefined;
-  if (image !== undefined) await imageForCreate(client, image);
-  return await client.post<SandboxRecord>(nativeSandboxesPath, {
+  if (image !== undefined) {
+    if (from !== undefined && 'sandbox' in from)
+      throw usageFailure('--from and --image exclude each other: a sandbox’s files are on its own image');
+    await imageForCreate(client, image);
+  }
+  const label = from !== undefined && 'sandbox' in from ? `forking ${from.sandbox}` : 'making the sandbox';
+  const request = {
     ...common,
     ...(allow === undefined ? {} : { policy: { allow } }),
     ...(from === undefined ? {} : { from }),
@@ -60,7 +66,8 @@ export async function createNative(
     ...(lifetime !== undefined && lifetime > 0 && { lifetime_s: lifetime }),
     ...(idle !== undefined && idle > 0 && { idle_timeout_s: idle }),
     ...(isGiven('on-timeout') && { on_timeout: flags.text('on-timeout') }),
-  });
+  };
+  return await whileTold(label, { json }, () => client.post<SandboxRecord>(nativeSandboxesPath, request));
 }
 
 /** `ID` or `ID:LABEL`; neither has a colon of its own. */

@@ -9,6 +9,7 @@ import { durationSeconds } from '../durations.ts';
 import { CliFailure, exitCodes, fileProblem, usageFailure } from '../failure.ts';
 import { mountsOf } from '../mount-words.ts';
 import { printJson, printLine } from '../output/print.ts';
+import { whileTold } from '../output/progress.ts';
 import { readCommon } from './create-common.ts';
 import { noteWarnings } from '../output/warnings.ts';
 import { createNative, nativeOnly, showMade, sourceOf } from './create-native.ts';
@@ -46,11 +47,10 @@ export async function createSandbox(
   const body = { ...readBody(call), ...requestFromFlags(call, layers) };
   const named = id ?? body['id'] ?? newId();
   const mounts = mountsOf(flags);
-  const info = await call.client.post<SandboxInfo>(sandboxesPath, {
-    ...body,
-    id: named,
-    ...(mounts.length > 0 && { mounts }),
-  });
+  const request = { ...body, id: named, ...(mounts.length > 0 && { mounts }) };
+  const info = await whileTold('making the sandbox', call, () =>
+    call.client.post<SandboxInfo>(sandboxesPath, request),
+  );
   const warnings = info.warnings ?? [];
   if (mounts.length > 0) await checkMounted(call, { ...info, warnings });
   if (!call.json) noteWarnings(warnings);

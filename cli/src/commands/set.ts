@@ -7,6 +7,7 @@ import { durationSeconds } from '../durations.ts';
 import { exitCodes, usageFailure } from '../failure.ts';
 import { labelChangesOf } from '../label-words.ts';
 import { printJson } from '../output/print.ts';
+import { whileTold } from '../output/progress.ts';
 import { readEnvironment } from './exec-options.ts';
 import { printInfo } from './info.ts';
 
@@ -14,7 +15,9 @@ export async function run(call: Call): Promise<number> {
   const path = sandboxRecordPath(call.positionals[0] ?? '');
   const patch = await patchOf(call, path);
   if (Object.keys(patch).length === 0) throw usageFailure('nothing to change is named; try: squash help set');
-  const record = await call.client.patch<SandboxRecord>(path, patch);
+  const record = await whileTold(`changing ${call.positionals[0]}`, call, () =>
+    call.client.patch<SandboxRecord>(path, patch),
+  );
   if (call.json) printJson(record);
   else printInfo(record);
   return exitCodes.ok;

@@ -5,6 +5,7 @@ import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
 import { labelsOf } from '../label-words.ts';
 import { formatBytes, printJson, printLine, printNote } from '../output/print.ts';
+import { whileTold } from '../output/progress.ts';
 
 interface Taken {
   readonly snapshot: string;
@@ -15,10 +16,11 @@ export async function run(call: Call): Promise<number> {
   const [id = '', label] = call.positionals;
   const body = label === undefined ? {} : { label };
   const { flags } = call;
-  const taken =
+  const taken = await whileTold(`saving ${id}`, call, () =>
     flags.isSet('label') || flags.isSet('with-memory')
-      ? await takeNative(call, id, body)
-      : await call.client.post<Taken>(sandboxPath(id, ['snapshot']), body);
+      ? takeNative(call, id, body)
+      : call.client.post<Taken>(sandboxPath(id, ['snapshot']), body),
+  );
   if (call.json) {
     printJson(taken);
   } else {

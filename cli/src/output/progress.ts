@@ -1,9 +1,10 @@
-/** A progress bar on standard error for a stream of bytes; nothing at all where that is no terminal. */
+/** What goes on, on standard error: a bar for a stream of bytes, the time for a request; nothing at all where that is no terminal. */
 import { formatBytes } from './print.ts';
 
 /** Often enough to look alive, rarely enough to cost nothing. */
 const redrawMs = 100;
 const barCells = 24;
+const tickMs = 1_000;
 
 export interface ProgressOptions {
   readonly label: string;
@@ -31,6 +32,27 @@ export async function* withProgress(
     }
   } finally {
     process.stderr.write('\r\u001b[K');
+  }
+}
+
+/** Says each second for how long a request takes, in a line that is gone at its end. */
+export async function whileTold<T>(
+  label: string,
+  { json }: { readonly json: boolean },
+  work: () => Promise<T>,
+): Promise<T> {
+  if (json || !process.stderr.isTTY) return await work();
+  const begun = performance.now();
+  let drawn = 0;
+  const timer = setInterval(() => {
+    drawn = Math.round((performance.now() - begun) / 1000);
+    process.stderr.write(`\r\u001b[K${label}  ${drawn} s`);
+  }, tickMs);
+  try {
+    return await work();
+  } finally {
+    clearInterval(timer);
+    if (drawn > 0) process.stderr.write('\r\u001b[K');
   }
 }
 

@@ -63,9 +63,9 @@ test('without a device, and where all is to be emulated, nothing is tried', asyn
   assert.deepEqual([missing.trials, off.trials], [[], []]);
 });
 
-test('one whose end is asked for gives a trial up, and waits for that', async () => {
+test('nobody is told what is not known yet, and one whose end is asked for gives a trial up and waits for that', async () => {
   let isOver = false;
-  const { acceleration } = tried([], {
+  const { acceleration, finding } = tried([], {
     probe: async (_, signal) => {
       await new Promise((resolve) => signal.addEventListener('abort', resolve));
       isOver = true;
@@ -73,6 +73,7 @@ test('one whose end is asked for gives a trial up, and waits for that', async ()
     },
   });
   const asked = assert.rejects(acceleration.of(module('one')), { name: 'AbortError' });
+  assert.deepEqual(await finding(), { state: 'trying' });
   await acceleration[Symbol.asyncDispose]();
   assert.ok(isOver);
   await asked;

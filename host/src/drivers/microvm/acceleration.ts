@@ -3,17 +3,14 @@
  * life of a daemon and a VM module, when the first VM starts or somebody asks what this host offers.
  */
 import { existsSync } from 'node:fs';
-import { pause } from '@squash/base/pause';
+import { setImmediate } from 'node:timers/promises';
 import { AppError } from '@squash/contract/errors';
 import type { VmFiles } from './vm-module.ts';
 import type { Accelerator } from './vmm.ts';
 
-/** Who asks what this host offers waits no longer: on a KVM that works a guest has answered by then. */
-const findMsMax = 3_000;
-
-/** `off`: the configuration has it emulated. `untried`: nobody knows yet. `isNeeded`: there are no VMs without it. */
+/** `off`: the configuration has it emulated. `untried`: nobody knows, `trying`: not yet. `isNeeded`: there are no VMs without it. */
 export type KvmFinding =
-  | { readonly state: 'used' | 'off' | 'untried' }
+  | { readonly state: 'used' | 'off' | 'untried' | 'trying' }
   | { readonly state: 'fails'; readonly why: string; readonly isNeeded: boolean };
 
 export interface AccelerationOptions {
@@ -46,23 +43,23 @@ export class Acceleration implements AsyncDisposable {
     );
   }
 
-  /** Tries it where that was not done, and tells what is known in a moment. @param use has the module as long as that takes */
+  /** What is known now; where it was not tried that begins, and nobody waits for it. @param use has the module as long as that takes */
   async finding(use: (work: (module: VmFiles) => Promise<void>) => Promise<void>): Promise<KvmFinding> {
     const { wanted, device } = this.#options;
     if (wanted === 'tcg') return { state: 'off' };
     const told = (why: string | undefined): KvmFinding =>
       why === undefined ? { state: 'used' } : { state: 'fails', why, isNeeded: wanted === 'kvm' };
     if (!existsSync(device)) return told(`no ${device}`);
-    let found: KvmFinding = { state: 'untried' };
-    const known = new AbortController();
+    let found: KvmFinding = { state: 'trying' };
     const tell = async (module: VmFiles): Promise<void> => {
       found = told(await this.#whyNot(module));
     };
     // What has failed is tried again by who asks next; a VM's start tells what it was.
-    void use(tell)
-      .catch(() => undefined)
-      .finally(() => known.abort());
-    await pause(findMsMax, known.signal);
+    void use(tell).catch(() => {
+      found = { state: 'untried' };
+    });
+    // What was found before is told by then.
+    await setImmediate();
     return found;
   }
 

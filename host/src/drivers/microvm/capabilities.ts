@@ -3,9 +3,10 @@
  *
  * Looked at each time somebody asks: the module is built while the daemon runs. Nobody else needs either, so neither makes anything weaker.
  */
-import { closeSync, constants, existsSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, constants, existsSync, openSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { errorText } from '@squash/base/bug';
+import { readIdMap } from '@squash/base/id-map';
 import type { Capability } from '@squash/contract/capability';
 import { vmModule } from '@squash/contract/ids';
 import { manifestSuffix } from '@squash/contract/manifest-suffix';
@@ -23,6 +24,7 @@ export function vmCapabilities(dataDir: string, found: VmmFound): readonly Capab
         module,
         firecrackerRow(found.program),
         openRow('Firecracker needs it; whether a guest starts on it is not probed'),
+        tunRow(),
       ]
     : [module, qemuRow(found.kvm), kvmRow(found.kvm)];
 }
@@ -48,6 +50,8 @@ function qemuChoice(kvm: KvmFinding): readonly [Capability['state'], string] {
       return ['ok', 'virtual machines run in QEMU, emulated: SQUASH_VM_ACCEL is "tcg"'];
     case 'untried':
       return ['ok', 'virtual machines run in QEMU; a daemon that has the module tries whether on KVM'];
+    case 'trying':
+      return ['ok', 'virtual machines run in QEMU; whether on KVM is being tried: ask again in some seconds'];
     case 'fails':
       return kvm.isNeeded
         ? ['missing', `no virtual machines: SQUASH_VM_ACCEL is "kvm", and there is none (${kvm.why})`]
@@ -117,6 +121,8 @@ function kvmRow(kvm: KvmFinding): Capability {
       return openRow(`not used: ${slow}`);
     case 'untried':
       return openRow('used where a guest has answered on it');
+    case 'trying':
+      return openRow('a guest is being started on it: used where it answers within 10 s');
     case 'fails':
       return {
         ...row,
@@ -151,4 +157,42 @@ function openRow(choice: string): Capability {
       remedy: isThere ? 'sudo usermod -aG kvm USER, and log in again' : 'sudo modprobe -a kvm_intel kvm_amd',
     };
   }
+}
+
+const tun = '/dev/net/tun';
+
+/** Of Firecracker alone: QEMU's network is sockets. */
+function tunRow(): Capability {
+  const why = whyNoTun();
+  const row = {
+    name: 'tun',
+    required: false,
+    choice: 'the network of virtual machines in Firecracker',
+  } as const;
+  if (why === undefined)
+    return { ...row, state: 'ok', found: `the VMM can open ${tun}`, weaker: null, remedy: null };
+  return {
+    ...row,
+    state: 'missing',
+    found: why,
+    weaker: 'no virtual machine starts that has a network',
+    remedy: existsSync(tun)
+      ? `echo 'KERNEL=="tun", MODE="0666"' | sudo tee /etc/udev/rules.d/65-tun.rules && sudo udevadm trigger ${tun}`
+      : 'sudo modprobe tun',
+  };
+}
+
+function whyNoTun(): string | undefined {
+  const found = statSync(tun, { throwIfNoEntry: false });
+  if (found === undefined) return `no ${tun}`;
+  const { isRoots, isSingle } = readIdMap();
+  // Root's helper makes one for each VM.
+  if (isRoots) return undefined;
+  try {
+    closeSync(openSync(tun, constants.O_RDWR));
+  } catch (error) {
+    return `the daemon can't open ${tun}: ${errorText(error)}`;
+  }
+  const isEverybodys = (found.mode & 0o006) === 0o006;
+  return isSingle || isEverybodys ? undefined : `${tun} is closed to the ids of sandboxes`;
 }

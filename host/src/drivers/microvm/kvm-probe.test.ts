@@ -10,6 +10,7 @@ import { after, test } from 'node:test';
 import { limits } from '@squash/contract/limits';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import { vmModule } from '../../../../tests/support/clients-layer.ts';
+import { keptLog } from '../../../../tests/support/kept-log.ts';
 import { insideLauncher } from '../../../../tests/support/launcher.ts';
 import { ownedPrefix } from '../../../../tests/support/owned-directory.ts';
 import { waitFor } from '../../../../tests/support/wait.ts';
@@ -17,6 +18,7 @@ import { probeHost } from '../../launch/host-probe.ts';
 import { isProbe, type Probe, probeGuest, type ProbeHost } from './kvm-probe.ts';
 import { MicrovmDriver } from './microvm-driver.ts';
 import { qemu } from './qemu.ts';
+import { Templates } from './templates.ts';
 import { VmModule } from './vm-module.ts';
 
 const bootMsMax = 120_000;
@@ -88,6 +90,7 @@ await insideLauncher(import.meta.filename, ['default'], async ({ dataDir, runDir
       hungMs: limits.launcherHungMs,
       snapshotBytesMax: 1,
       vmm: qemu,
+      templates: new Templates(dataDir, keptLog('warn').log),
       accelerator: 'auto',
     });
     const began = performance.now();

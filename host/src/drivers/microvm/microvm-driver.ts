@@ -44,20 +44,25 @@ import { isProbe, probeGuest, type ProbeHost } from './kvm-probe.ts';
 import { LayerImages } from './layer-images.ts';
 import { checkKind, machineKind, stillOf } from './machine-kind.ts';
 import { StartTurns } from './start-turns.ts';
-import { templateKind, Templates } from './templates.ts';
+import { templateKind, type Templates } from './templates.ts';
 import { reachGuest, renewVm, saveVm, type ToVmm, waitsToBeCopied, wakeVm } from './vm-copy.ts';
 import { type RunningVm, VmForks } from './vm-fork.ts';
 import { checkSize, limitVm } from './vm-limits.ts';
 import { type VmFiles, VmModule } from './vm-module.ts';
-import { guestMemoryBytes, image, type PlannedVm, planOf, upperFile, vmmLimits } from './vm-plan.ts';
+import {
+  guestMemoryBytes,
+  image,
+  type PlannedVm,
+  planOf,
+  upperFile,
+  vmmLimits,
+  vmWarnings,
+} from './vm-plan.ts';
 import { type Accelerator, type MachineCopies, sharedDir, type Vmm } from './vmm.ts';
 import { ConsoleTail, startVmm, streamOfVmm, throughToGuest, type VmmStart } from './vmm-channel.ts';
 
 /** An emulated guest on a busy machine; one that hangs is given up by then. */
 const bootMsMax = 120_000;
-
-/** Held by the guest: its memory and its disk have a size, its processes are in a group of its own kernel. */
-const ownLimits: ReadonlySet<string> = new Set(['upper_limit', 'memory_limit', 'pids_limit']);
 
 /** In the VMM's root. */
 const memoryFile = '/drives/memory';
@@ -74,6 +79,7 @@ interface BegunVm {
 
 export interface MicrovmDriverOptions extends NamespaceDriverOptions {
   readonly vmm: Vmm;
+  readonly templates: Templates;
   readonly accelerator: AccelerationOptions['wanted'];
 }
 
@@ -112,7 +118,7 @@ export class MicrovmDriver extends NamespaceDriver {
       bytesMax: options.snapshotBytesMax * 8,
       disksMax: options.vmm.disksMax,
     });
-    this.#templates = new Templates(dataDir);
+    this.#templates = options.templates;
     this.#forks = new VmForks(dataDir, hasRoom);
     const host: ProbeHost = {
       launcher,
@@ -141,7 +147,7 @@ export class MicrovmDriver extends NamespaceDriver {
 
   override warnings(spec: Pick<StartSpec, 'limits' | 'upperKind' | 'backend'>): readonly DriverWarning[] {
     const found = super.warnings(spec);
-    return spec.backend === 'vm' ? found.filter(({ code }) => !ownLimits.has(code)) : found;
+    return spec.backend === 'vm' ? vmWarnings(found, spec.limits) : found;
   }
 
   override async start(spec: StartSpec, signal?: AbortSignal): Promise<RunningSandbox> {
@@ -149,7 +155,7 @@ export class MicrovmDriver extends NamespaceDriver {
     return await this.#holding(() => this.#start(spec, signal));
   }
 
-  /** Tries KVM where that was not done yet, and tells what is known of it in a moment. */
+  /** What is known of KVM now; where it was not tried yet that begins. */
   async kvm(): Promise<KvmFinding> {
     return await this.#acceleration.finding((work) =>
       this.#holding(async () => await work(await this.#module.files())),
@@ -233,10 +239,10 @@ export class MicrovmDriver extends NamespaceDriver {
         isAwake = true;
         await renewVm(guest, copies.words(plan), giveUp);
       });
-    } catch {
+    } catch (error) {
       signal?.throwIfAborted();
       // What went wrong later is its own: its disk, perhaps.
-      if (!isAwake) await this.#templates.remove(template);
+      if (!isAwake) await this.#templates.discard(template, error);
       return undefined;
     }
   }

@@ -9,6 +9,7 @@ import { readFileSync } from 'node:fs';
 import { chmod, mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemClock } from '@squash/base/clock';
+import type { Log } from '@squash/base/log';
 import { fileDigest } from '@squash/base/file-digest';
 import { unlessAborted } from '@squash/base/unless-aborted';
 import type { DiskSweep } from '../driver.ts';
@@ -41,14 +42,16 @@ export function templateKind({ root, initrd }: VmFiles, start: VmmStart): Templa
 
 export class Templates {
   readonly #dataDir: string;
+  readonly #log: Pick<Log, 'warn'>;
   readonly #asked = new Map<string, Promise<string | undefined>>();
   readonly #failedMs = new Map<string, number>();
   /** A kind's first VM since the daemon started boots: many a kind has no second one. */
   readonly #wanted = new Set<string>();
   #swept: Promise<void> | undefined;
 
-  constructor(dataDir: string) {
+  constructor(dataDir: string, log: Pick<Log, 'warn'>) {
     this.#dataDir = dataDir;
+    this.#log = log;
   }
 
   /**
@@ -66,10 +69,11 @@ export class Templates {
     const isFirst = make !== undefined && !this.#wanted.has(key);
     if (isFirst) remember(this.#wanted, () => this.#wanted.add(key));
     const maker = isFirst ? undefined : make;
-    const found = this.#findOrMake(kind, maker).catch(() => {
-      // Whatever it was, a VM boots without a template; what is wrong with this host shows there.
-      if (signal?.aborted !== true)
-        remember(this.#failedMs, () => this.#failedMs.set(key, performance.now()));
+    const found = this.#findOrMake(kind, maker).catch((error: unknown) => {
+      // Whatever it was, a VM boots without a template.
+      if (signal?.aborted === true) return undefined;
+      if (!this.#failedMs.has(key)) this.#log.warn('vm.template', { template: key, error });
+      remember(this.#failedMs, () => this.#failedMs.set(key, performance.now()));
       return undefined;
     });
     if (maker === undefined) return await found;
@@ -78,7 +82,9 @@ export class Templates {
     return await making;
   }
 
-  async remove(path: string): Promise<void> {
+  /** One that no VM can go on from. */
+  async discard(path: string, error: unknown): Promise<void> {
+    this.#log.warn('vm.template', { template: path.slice(folder.length + 1), error });
     await rm(join(this.#dataDir, path), { force: true });
   }
 
@@ -89,7 +95,7 @@ export class Templates {
     let bytes = 0;
     for (const name of names) {
       bytes += (await stat(this.#pathOf(name))).blocks * 512;
-      if (!isDry) await this.remove(`${folder}/${name}`);
+      if (!isDry) await rm(this.#pathOf(name), { force: true });
     }
     return { all: names.length, swept: names.length, bytes };
   }

@@ -36,7 +36,9 @@ export async function limitVm(
   if (sizes === undefined) throw refusal(vm, 'can not get other limits while it runs');
   const within = (ms: number): AbortSignal => AbortSignal.any([giveUp, AbortSignal.timeout(ms)]);
   const { accelerator, processors, memoryBytes } = await sizeOf(vm, sizes, within(askMsMax));
-  if (limits.cpuMilli > before.cpuMilli && limits.cpuMilli > processors * 1000)
+  // What a start would give it: one that is emulated never has more than one, and gets what it was made with again.
+  const { cpuMilli } = limits;
+  if (cpuMilli > before.cpuMilli && sizes.processors({ accelerator, cpuMilli }) > processors)
     throw refusal(vm, `has ${processors === 1 ? 'one processor' : `${processors} processors`} while it runs`);
   const [wanted, had] = [guestMemoryBytes(limits), guestMemoryBytes(before)];
   if (wanted > memoryBytes)

@@ -1,7 +1,7 @@
 /** What a sandbox's start and limits are to a machine, and to the group that its VMM is in. */
 import { systemClock } from '@squash/base/clock';
 import type { LaunchMount } from '../../launch/launch-fields.ts';
-import type { SandboxLimits, StartSpec } from '../driver.ts';
+import type { DriverWarning, SandboxLimits, StartSpec } from '../driver.ts';
 import type { VmFiles } from './vm-module.ts';
 import type { VmPlan } from './vmm.ts';
 
@@ -19,6 +19,8 @@ export interface PlannedVm {
 const bytesPerMib = 1_048_576;
 /** What the kernel and squash-init take themselves. */
 const guestMemoryBytesMin = 128 * bytesPerMib;
+/** Held by the guest: its memory and its disk have a size, its processes are in a group of its own kernel. */
+const ownLimits: ReadonlySet<string> = new Set(['upper_limit', 'memory_limit', 'pids_limit']);
 /** Beside the disk: the file system's own tables, and what a VMM writes. */
 const upperSlackBytes = 64 * bytesPerMib;
 
@@ -27,6 +29,20 @@ export const upperFile = '/disk';
 
 export function guestMemoryBytes({ memoryBytesMax }: SandboxLimits): number {
   return Math.max(guestMemoryBytesMin, memoryBytesMax);
+}
+
+/** @param found of a sandbox of the other kind with these limits */
+export function vmWarnings(
+  found: readonly DriverWarning[],
+  { memoryBytesMax }: SandboxLimits,
+): readonly DriverWarning[] {
+  const own = found.filter(({ code }) => !ownLimits.has(code));
+  if (memoryBytesMax >= guestMemoryBytesMin) return own;
+  const [least, asked] = [guestMemoryBytesMin, memoryBytesMax].map((bytes) =>
+    Math.round(bytes / bytesPerMib),
+  );
+  const message = `a microVM has ${least} MiB of memory at least: this one has that, and not ${asked}`;
+  return [...own, { code: 'memory_minimum', message }];
 }
 
 export function planOf(

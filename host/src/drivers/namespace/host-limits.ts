@@ -2,7 +2,6 @@
  * From what the host offers to what a sandbox can be promised: the kind of upper, and a warning for each limit that
  * does not hold here. The names of capabilities are those `native/launch/probe.c` sends.
  */
-import { readFileSync } from 'node:fs';
 import type { Capability } from '@squash/contract/capability';
 import { AppError } from '@squash/contract/errors';
 import type { DriverWarning, SandboxLimits, UpperKind } from '../driver.ts';
@@ -33,12 +32,6 @@ export function chooseUpperKind(wanted: 'auto' | UpperKind, capabilities: readon
 /** Whether sandboxes get more than loopback here. What they reach by it the policy says. */
 export function hasNetwork(capabilities: readonly Capability[]): boolean {
   return isOk(capabilities, 'network');
-}
-
-/** The daemon lives in the namespace whose ids sandboxes get a part of. */
-export function hasOneId(): boolean {
-  const lines = readFileSync('/proc/self/uid_map', 'utf8').trim().split('\n');
-  return lines.length === 1 && lines[0]?.trim().split(/\s+/)[2] === '1';
 }
 
 const controlled = [

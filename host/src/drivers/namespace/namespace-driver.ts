@@ -15,6 +15,7 @@ import { protocolsKnown } from '@squash/contract/guest';
 import type { LayerDigest, SandboxId } from '@squash/contract/ids';
 import { limits as engineLimits } from '@squash/contract/limits';
 import { pause } from '@squash/base/pause';
+import { readIdMap } from '@squash/base/id-map';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import type { LaunchClient, LaunchWatch, WatchListener } from '../../launch/launch-client.ts';
 import type { LaunchStart } from '../../launch/launch-fields.ts';
@@ -50,7 +51,7 @@ import { hostsFile, resolvConf } from './etc-files.ts';
 import { damageProblem, diskProblem } from './disk-problem.ts';
 import { HostRoomMeter } from './host-room.ts';
 import { launchMount, relativeTo, upperOf, upperPath, volumePath } from './launch-paths.ts';
-import { chooseUpperKind, hasNetwork, hasOneId, unenforced } from './host-limits.ts';
+import { chooseUpperKind, hasNetwork, unenforced } from './host-limits.ts';
 
 export interface NamespaceDriverOptions {
   readonly launcher: LaunchClient;
@@ -87,7 +88,7 @@ const roomAgeMsMax = 10;
 
 export class NamespaceDriver implements Driver, Disposable {
   readonly upperKind: UpperKind;
-  readonly hasOneId = hasOneId();
+  readonly hasOneId = readIdMap().isSingle;
   readonly #options: NamespaceDriverOptions;
   readonly #sockets: SocketDirectory;
   readonly #meter: HostRoomMeter;
