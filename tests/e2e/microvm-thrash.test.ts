@@ -49,7 +49,7 @@ test('who reads more than fits beside other programs is left alone', async () =>
 });
 
 test('programs that leave each other nothing to run in come to an end that is told', async () => {
-  // Each wants a little more each time that it gets on. By itself this goes on far beyond the time that it has here.
+  // Each wants a little more each time that it gets on. By itself that takes more than the time that it has here.
   const { exit_code: code, reason } = await run(
     `perl -e '
       for (1..6) {
@@ -59,7 +59,7 @@ test('programs that leave each other nothing to run in come to an end that is to
       }
       push @a, "x" x 1e6 for 1..20;
       sleep 1000'`,
-    150,
+    100,
   );
   assert.deepEqual([code, reason], [137, 'oom_killed']);
   await output('pkill perl; while pgrep -x perl >/dev/null; do sleep 0.1; done');
