@@ -20,6 +20,8 @@
 enum { FREEZE_MS_MAX = 10000, LOOK_MS = 5 };
 
 static bool is_guest;
+/* What commands began with, and what they may have now. 0: not read yet. */
+static uint64_t whole, held;
 
 void machine_begin(void) {
   is_guest = true;
@@ -60,7 +62,7 @@ int machine_freeze(void) {
   return -1;
 }
 
-static int group_number(const char *file, unsigned long long *number) {
+static int group_number(const char *file, uint64_t *number) {
   char text[32];
   char *end = NULL;
   if (text_file_read(MACHINE_GROUP, file, text, sizeof text) < 0) return -1;
@@ -70,22 +72,36 @@ static int group_number(const char *file, unsigned long long *number) {
   return -1;
 }
 
+int machine_memory_limit(uint64_t *bytes) {
+  if (whole == 0) {
+    if (group_number("memory.max", &whole) != 0) return -1;
+    held = whole;
+  }
+  *bytes = held;
+  return 0;
+}
+
+int machine_memory_used(uint64_t *bytes) { return group_number("memory.current", bytes); }
+
+int machine_hold_memory(void) { return text_file_write_format(MACHINE_GROUP, "memory.max", "%llu", (unsigned long long)held); }
+
 int machine_take_memory(uint64_t bytes) {
-  static unsigned long long whole;
-  unsigned long long used = 0;
-  if (whole == 0 && group_number("memory.max", &whole) != 0) return -1;
+  uint64_t used = 0, before = 0;
+  if (machine_memory_limit(&before) != 0 || machine_memory_used(&used) != 0) return -1;
   uint64_t left = bytes < whole ? whole - bytes : 0;
-  if (group_number("memory.current", &used) != 0) return -1;
   if (used > left) {
     /* What is cached goes. A limit below what is used would end commands. */
-    (void)text_file_write_format(MACHINE_GROUP, "memory.reclaim", "%llu", used - left);
-    if (group_number("memory.current", &used) != 0) return -1;
+    (void)text_file_write_format(MACHINE_GROUP, "memory.reclaim", "%llu", (unsigned long long)(used - left));
+    if (machine_memory_used(&used) != 0) return -1;
     if (used > left) {
       errno = ENOMEM;
       return -1;
     }
   }
-  return text_file_write_format(MACHINE_GROUP, "memory.max", "%llu", (unsigned long long)left);
+  held = left;
+  if (machine_hold_memory() == 0) return 0;
+  held = before;
+  return -1;
 }
 
 uint64_t machine_oom_kills(void) {

@@ -24,6 +24,11 @@ int machine_freeze(void);
 void machine_thaw(void);
 /* Commands have so many bytes less, in all, than they began with. Returns 0 or -1 with errno, ENOMEM where they use more than is left. */
 int machine_take_memory(uint64_t bytes);
+/* What commands may have, whatever they are held to for a moment (thrash.h), and what they do have. Return 0 or -1 with errno. */
+int machine_memory_limit(uint64_t *bytes);
+int machine_memory_used(uint64_t *bytes);
+/* Holds commands to their limit, once that has been asked for. Returns 0 or -1 with errno. */
+int machine_hold_memory(void);
 /* How many of the commands' processes this kernel has ended for want of memory since this was asked before. */
 uint64_t machine_oom_kills(void);
 

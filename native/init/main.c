@@ -31,6 +31,7 @@
 #include "init/machine.h"
 #include "init/renew.h"
 #include "init/set_id.h"
+#include "init/thrash.h"
 #include "init/trace.h"
 #include "init/version.h"
 #include "init/worker.h"
@@ -45,12 +46,15 @@ static void child_ended(pid_t pid, int wait_status, const struct rusage *usage) 
   if (!exec_child_ended(pid, wait_status, usage)) (void)worker_child_ended(pid); /* Else an orphan's end. */
 }
 
+/* Of two times of which one below 0 never comes. */
+static int sooner(int one, int other) {
+  if (one < 0 || other < 0) return one < 0 ? other : one;
+  return one < other ? one : other;
+}
+
 static int turn_timeout_ms(void) {
   if (reaper_is_due()) return 0;
-  int deadline = exec_next_deadline_ms();
-  int pause = listener_pause_ms();
-  if (pause < 0) return deadline;
-  return deadline < 0 || pause < deadline ? pause : deadline;
+  return sooner(sooner(exec_next_deadline_ms(), listener_pause_ms()), thrash_next_look_ms());
 }
 
 static int listen_descriptor(int argc, char **argv) {
@@ -98,6 +102,7 @@ int main(int argc, char **argv) {
     loop_turn(turn_timeout_ms());
     if (reaper_is_due() && reaper_turn(child_ended)) exec_check_groups();
     exec_check_deadlines();
+    thrash_look();
   }
   pid_one_end_descendants();
   return 0;

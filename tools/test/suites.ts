@@ -78,6 +78,8 @@ export const longOnly: readonly string[] = [
   // Its rows run on V8 in `isolated-vm` and `deno` as well; it is the weakest of the executors and says so.
   'codemode/src/suite/vm2.test.ts',
   'codemode/src/suite/soak.test.ts',
+  // Two minutes until an emulated machine stands still, and a reader of much is slow there; who is taken for what is shown by native tests.
+  'tests/e2e/microvm-thrash.test.ts',
   // The attempts of `box-attacks`, by root of a namespace; programs that nest run in tests/e2e/box-nesting.
   'tests/security/box-nesting.test.ts',
   // Emulated: the harness itself, alice's unit (which `apparmor` installs too) and bob's, and delegation to a box.
