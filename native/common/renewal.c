@@ -33,11 +33,12 @@ bool renewal_parse(uint8_t *payload, size_t length, struct renewal *out) {
 }
 
 int renewal_random(const struct renewal *renewal, int urandom) {
+  /* As the kernel has it: a count of bits and one of bytes, and these behind them. */
   struct {
-    struct rand_pool_info info;
+    int counts[2];
     uint8_t bytes[RENEWAL_SEED_BYTES];
-  } pool = {.info = {.entropy_count = RENEWAL_SEED_BYTES * 8, .buf_size = RENEWAL_SEED_BYTES}};
-  _Static_assert(offsetof(__typeof__(pool), bytes) == sizeof(struct rand_pool_info), "the bytes are behind their count");
+  } pool = {.counts = {RENEWAL_SEED_BYTES * 8, RENEWAL_SEED_BYTES}};
+  _Static_assert(offsetof(__typeof__(pool), bytes) == sizeof(struct rand_pool_info), "the bytes are behind their counts");
   memcpy(pool.bytes, renewal->seed, RENEWAL_SEED_BYTES);
   bool is_done = ioctl(urandom, RNDADDENTROPY, &pool) == 0 && ioctl(urandom, RNDRESEEDCRNG) == 0;
   explicit_bzero(&pool, sizeof pool);
