@@ -124,6 +124,7 @@ const sameForAll = [
   'tests/e2e/microvm-memory.test.ts',
   'tests/e2e/microvm-mounts.test.ts',
   'tests/e2e/microvm-snapshot.test.ts',
+  'tests/e2e/microvm-stopped.test.ts',
   'tests/e2e/openapi-clients.test.ts',
   'tests/e2e/original.test.ts',
   'tests/e2e/ports-access.test.ts',
