@@ -121,7 +121,7 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
   }
 
   latest(of: RemoteOwner): Promise<SnapshotLabel | undefined> {
-    return this.#told(`the last snapshot of sandbox "${of.id}"`, () => this.#latest(of));
+    return this.#told(`what the bucket has of sandbox "${of.id}"`, () => this.#latest(of));
   }
 
   changed(name: SnapshotName): void {
