@@ -164,7 +164,7 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
     const problems: Problem[] = [];
     const { failure, size } = this.#queue;
     if (failure !== undefined) {
-      const text = `the bucket "${this.#options.name}" does not do what is asked of it, which is tried again: ${failure}; ${size} snapshots wait to be pushed`;
+      const text = `the bucket "${this.#options.name}" does not do what is asked of it, which is tried again: ${failure}; snapshots that wait to be pushed: ${size}`;
       problems.push({ code: 'bucket_unavailable', message: text });
     }
     if (this.#conflicts.size > 0) {
