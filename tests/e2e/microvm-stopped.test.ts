@@ -7,10 +7,12 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import { TestBucket } from '../support/bucket.ts';
+import { cliCommand, cliEnvironment } from '../support/cli.ts';
 import { isSingleId } from '../support/data-session.ts';
 import { debianModules, vmModule } from '../support/clients-layer.ts';
 import { type Answer, TestDaemon } from '../support/daemon.ts';
 import { type ProcessEntry, processesOf, signalAll } from '../support/leaks.ts';
+import { Terminal } from '../support/terminal.ts';
 import { waitFor } from '../support/wait.ts';
 
 let bucket: TestBucket;
@@ -85,6 +87,14 @@ test('a snapshot and a fork of one that is stopped have what it had written, and
     taken.items.map(({ label }: { readonly label: string }) => label),
     ['stopped'],
   );
+  const wrong = ['other/diff?against=current', 'stopped/diff?against=current&cursor=AA'];
+  const began = performance.now();
+  for (const each of wrong) {
+    const refused = await daemon.request('GET', `/v1/sandboxes/${made.id}/snapshots/${each}`);
+    assert.ok(refused.status === 404 || refused.status === 400, refused.text);
+  }
+  // Refused before a guest is started.
+  assert.ok(performance.now() - began < 3000);
   const path = `/v1/sandboxes/${made.id}/snapshots/stopped/diff?against=current`;
   assert.deepEqual((await send(daemon, ['GET', path])).json.items, []);
   const { json: fork } = await send(daemon, ['POST', '/v1/sandboxes'], {
@@ -101,7 +111,10 @@ test('a snapshot and a fork of one that is stopped have what it had written, and
     `${20 * 2 ** 30}\nend`,
   );
   // It goes on as it was, and with what was saved of it as well.
-  await send(daemon, ['POST', `/v1/sandboxes/${made.id}/resume`]);
+  const size = { rows: 10, columns: 80, env: cliEnvironment(daemon) };
+  await using terminal = new Terminal([...cliCommand, 'resume', made.id], size);
+  await terminal.see(new RegExp(`\r\u001b\\[Kresuming ${made.id}  \\d+ s`));
+  assert.equal((await terminal.end()).status, 0, terminal.screen);
   assert.equal(await output(daemon, made.id, 'echo later >/written; cat /written'), 'later');
   await send(daemon, ['POST', `${api}/${made.id}/restore`], { label: 'stopped' });
   assert.equal(await output(daemon, made.id, look), '7\nwritten');
@@ -117,6 +130,7 @@ test('in ephemeral mode it is back on another machine, saved at its removal and 
     bucket.fault = () => 'refuse';
     const refused = await one.request('DELETE', `${api}/dev`);
     assert.equal(refused.status, 503, refused.text);
+    assert.match(refused.text, /Cannot remove sandbox .*can't be saved: .*the bucket/);
     assert.equal(monitors(one).length, 1);
     bucket.fault = ({ method }) => (method === 'PUT' ? 'refuse' : 'none');
     assert.equal((await one.request('DELETE', `${api}/dev`)).status, 503);

@@ -6,11 +6,12 @@ import { exitCodes, usageFailure } from '../failure.ts';
 import { imagesPath } from '../images.ts';
 import { labelsOf } from '../label-words.ts';
 import { printJson, printLine, visible } from '../output/print.ts';
+import { whileTold } from '../output/progress.ts';
 import { readEnvironment } from './exec-options.ts';
 
 export async function run({ client, positionals, flags, json }: Call): Promise<number> {
   const [sandbox, name] = positionals;
-  const image = await client.post<Image>(`${imagesPath}/commit`, {
+  const wish = {
     sandbox,
     name,
     snapshot: flags.text('snapshot'),
@@ -22,7 +23,10 @@ export async function run({ client, positionals, flags, json }: Call): Promise<n
       entrypoint: words(flags, 'entrypoint'),
       cmd: words(flags, 'cmd'),
     },
-  });
+  };
+  const image = await whileTold(`making an image of ${sandbox}`, { json }, () =>
+    client.post<Image>(`${imagesPath}/commit`, wish),
+  );
   if (json) printJson(image);
   else printLine(visible(image.name));
   return exitCodes.ok;

@@ -4,13 +4,16 @@ import { apiPath, sandboxPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
 import { printJson } from '../output/print.ts';
+import { whileTold } from '../output/progress.ts';
 import { printInfo } from './info.ts';
 
 export async function run(call: Call): Promise<number> {
   const [id = '', label] = call.positionals;
-  const info = call.flags.isSet('with-memory')
-    ? await goOn(call, id, label)
-    : await call.client.post<SandboxInfo>(sandboxPath(id, ['restore']), { label });
+  const info = await whileTold(`putting ${id} back`, call, () =>
+    call.flags.isSet('with-memory')
+      ? goOn(call, id, label)
+      : call.client.post<SandboxInfo>(sandboxPath(id, ['restore']), { label }),
+  );
   if (call.json) printJson(info);
   else printInfo(info);
   return exitCodes.ok;

@@ -5,6 +5,7 @@ import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { confirm } from '../terminal/confirm.ts';
 import { printFailure, printJson, printLine } from '../output/print.ts';
+import { whileTold } from '../output/progress.ts';
 
 export async function run(call: Call): Promise<number> {
   const ids = await chosen(call);
@@ -12,7 +13,7 @@ export async function run(call: Call): Promise<number> {
   let failed = false;
   for (const id of ids) {
     try {
-      await call.client.delete(sandboxPath(id));
+      await whileTold(`removing ${id}`, call, () => call.client.delete(sandboxPath(id)));
       removed.push(id);
       if (!call.json) printLine(id);
     } catch (failure) {

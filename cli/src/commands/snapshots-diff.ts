@@ -5,6 +5,7 @@ import { apiPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
 import { printJson, printLine, visible } from '../output/print.ts';
+import { whileTold } from '../output/progress.ts';
 
 const marks = { added: '+', changed: '!', removed: '-' } as const;
 /** As `ls -F` ends them. */
@@ -18,7 +19,7 @@ export async function run({ client, flags, positionals, json }: Call): Promise<n
   do {
     const query = { against, limit: limits.diffItemsMax, cursor: cursor ?? undefined };
     const path = apiPath(['v1', 'sandboxes', id, 'snapshots', label, 'diff'], query);
-    const page: DiffPage = await client.get<DiffPage>(path);
+    const page: DiffPage = await whileTold(`comparing ${id}`, { json }, () => client.get<DiffPage>(path));
     cursor = page.next;
     if (json) items.push(...page.items);
     // A page at a time: millions of lines are shown as they come.

@@ -26,7 +26,9 @@ interface StopAnswer {
 
 export async function run(call: Call): Promise<number> {
   if (call.client.address.kind !== 'unix' && (call.flags.isSet('url') || process.env['SQUASH_API'])) {
-    throw usageFailure('stop works on this machine, through the daemon’s socket');
+    throw usageFailure(
+      'stop works on this machine, through the daemon’s socket: leave out --url and SQUASH_API',
+    );
   }
   const info = await ownDaemon(call.client);
   if (info !== undefined) await stopDaemon(info, ownerOf(call.client.address));

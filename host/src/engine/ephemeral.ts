@@ -107,7 +107,7 @@ export class Ephemeral implements AsyncDisposable {
     const [first] = here;
     if (first === undefined) return [];
     const [{ row }, why] = first;
-    const text = `the files of ${here.length} sandboxes are not in the bucket as they are here, of "${row.id}" for one (${why}): they are kept, and it is tried again`;
+    const text = `sandboxes whose files are not in the bucket as they are here: ${here.length}, "${row.id}" for one (${why}). They are kept, and it is tried again`;
     return [{ code: 'bucket_unavailable', message: text }];
   }
 

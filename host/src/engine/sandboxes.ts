@@ -174,7 +174,10 @@ export class LocalSandboxes implements Sandboxes, Disposable {
 
   /** @throws what `Ephemeral.save` does, and then it is as it was */
   async #end(sandbox: Sandbox): Promise<void> {
-    if (!this.#removals.has(sandbox)) await this.#options.ephemeral?.save(sandbox, true);
+    if (!this.#removals.has(sandbox))
+      await this.#options.ephemeral?.save(sandbox, true).catch((error: unknown) => {
+        throw unsavedError(sandbox.row.id, error);
+      });
     await this.#removals.run(sandbox);
   }
 
@@ -246,6 +249,12 @@ export class LocalSandboxes implements Sandboxes, Disposable {
       () => setTimeout(() => this.#reaping.delete(sandbox), limits.removalAgainMsMax).unref(),
     );
   }
+}
+
+function unsavedError(id: SandboxId, error: unknown): unknown {
+  if (!(error instanceof AppError)) return error;
+  const text = `Cannot remove sandbox "${id}": its files can't be saved: ${error.message}`;
+  return new AppError(error.code, text, { cause: error });
 }
 
 function strangerError(id: SandboxId): AppError {

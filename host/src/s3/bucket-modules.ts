@@ -139,7 +139,7 @@ export class BucketModules implements RemoteModules, AsyncDisposable {
   problems(): readonly Problem[] {
     const problems: Problem[] = [];
     if (this.#queue.failure !== undefined) {
-      const text = `the bucket "${this.#options.s3.bucket}" does not do what is asked of it, which is tried again: ${this.#queue.failure}; ${this.#queue.size} modules wait to be pushed`;
+      const text = `the bucket "${this.#options.s3.bucket}" does not do what is asked of it, which is tried again: ${this.#queue.failure}; modules that wait to be pushed: ${this.#queue.size}`;
       problems.push({ code: 'bucket_unavailable', message: text });
     }
     if (this.#conflicts.size > 0) {

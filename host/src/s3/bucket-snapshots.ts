@@ -121,7 +121,7 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
   }
 
   latest(of: RemoteOwner): Promise<SnapshotLabel | undefined> {
-    return this.#told(`the last snapshot of sandbox "${of.id}"`, () => this.#latest(of));
+    return this.#told(`what the bucket has of sandbox "${of.id}"`, () => this.#latest(of));
   }
 
   changed(name: SnapshotName): void {
@@ -164,7 +164,7 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
     const problems: Problem[] = [];
     const { failure, size } = this.#queue;
     if (failure !== undefined) {
-      const text = `the bucket "${this.#options.name}" does not do what is asked of it, which is tried again: ${failure}; ${size} snapshots wait to be pushed`;
+      const text = `the bucket "${this.#options.name}" does not do what is asked of it, which is tried again: ${failure}; snapshots that wait to be pushed: ${size}`;
       problems.push({ code: 'bucket_unavailable', message: text });
     }
     if (this.#conflicts.size > 0) {

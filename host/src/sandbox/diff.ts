@@ -32,6 +32,9 @@ interface Asking {
 /** Call in the sandbox's turn. @throws snapshot_not_found, layer_corrupt, invalid_request, disk_full, what `whileReadable` does */
 export async function askDiff(sandbox: Sandbox, label: SnapshotLabel, query: DiffQuery): Promise<Asking> {
   if (query.against !== 'current' || !isUnreadable(sandbox)) return await ask(sandbox, label, query);
+  // What is refused needs no guest.
+  if (query.cursor !== undefined) parseCursor(query.cursor);
+  await soughtSnapshot(sandbox, label);
   return await whileReadable(sandbox, async () => {
     const asking = await ask(sandbox, label, query);
     await asking.result;

@@ -14,6 +14,9 @@ import { type ModuleManifest, moduleManifestSchema } from '@squash/contract/modu
 import type { KvmFinding } from './acceleration.ts';
 import type { FirecrackerProgram } from './firecracker-program.ts';
 
+const kvmDevice = '/dev/kvm';
+const tun = '/dev/net/tun';
+
 /** What KVM is to QEMU; of Firecracker nothing is tried. */
 export type VmmFound = { readonly program: FirecrackerProgram } | { readonly kvm: KvmFinding };
 
@@ -136,34 +139,23 @@ function kvmRow(kvm: KvmFinding): Capability {
 
 /** Of the two things that can be mended on this machine itself. */
 function remedyOf(why: string): string | null {
-  if (why.includes('Permission denied'))
+  if (/permission denied|closed to/i.test(why))
     return 'echo \'KERNEL=="kvm", MODE="0666"\' | sudo tee /etc/udev/rules.d/65-kvm.rules && sudo udevadm trigger /dev/kvm';
-  return existsSync('/dev/kvm') ? null : 'sudo modprobe -a kvm_intel kvm_amd';
+  return existsSync(kvmDevice) ? null : 'sudo modprobe -a kvm_intel kvm_amd';
 }
 
 /** One that opens may start no guest all the same, as in some machines of clouds. */
 function openRow(choice: string): Capability {
-  const row = { name: 'kvm', required: false, weaker: null } as const;
-  try {
-    closeSync(openSync('/dev/kvm', constants.O_RDWR));
-    return { ...row, state: 'ok', found: '/dev/kvm can be opened', choice, remedy: null };
-  } catch (error) {
-    const isThere = !(error instanceof Error && 'code' in error && error.code === 'ENOENT');
-    return {
-      ...row,
-      state: 'missing',
-      found: isThere ? `the daemon can't open /dev/kvm: ${errorText(error)}` : 'no /dev/kvm',
-      choice,
-      remedy: isThere ? 'sudo usermod -aG kvm USER, and log in again' : 'sudo modprobe -a kvm_intel kvm_amd',
-    };
-  }
+  const why = whyClosed(kvmDevice);
+  const row = { name: 'kvm', required: false, weaker: null, choice } as const;
+  return why === undefined
+    ? { ...row, state: 'ok', found: `${kvmDevice} can be opened`, remedy: null }
+    : { ...row, state: 'missing', found: why, remedy: remedyOf(why) };
 }
-
-const tun = '/dev/net/tun';
 
 /** Of Firecracker alone: QEMU's network is sockets. */
 function tunRow(): Capability {
-  const why = whyNoTun();
+  const why = whyClosed(tun);
   const row = {
     name: 'tun',
     required: false,
@@ -182,17 +174,18 @@ function tunRow(): Capability {
   };
 }
 
-function whyNoTun(): string | undefined {
-  const found = statSync(tun, { throwIfNoEntry: false });
-  if (found === undefined) return `no ${tun}`;
+/** To a VMM: what the daemon itself may open is not the same. */
+function whyClosed(device: string): string | undefined {
+  const found = statSync(device, { throwIfNoEntry: false });
+  if (found === undefined) return `no ${device}`;
   const { isRoots, isSingle } = readIdMap();
   // Root's helper makes one for each VM.
   if (isRoots) return undefined;
   try {
-    closeSync(openSync(tun, constants.O_RDWR));
+    closeSync(openSync(device, constants.O_RDWR));
   } catch (error) {
-    return `the daemon can't open ${tun}: ${errorText(error)}`;
+    return `the daemon can't open ${device}: ${errorText(error)}`;
   }
   const isEverybodys = (found.mode & 0o006) === 0o006;
-  return isSingle || isEverybodys ? undefined : `${tun} is closed to the ids of sandboxes`;
+  return isSingle || isEverybodys ? undefined : `${device} is closed to the ids of sandboxes`;
 }
