@@ -16,8 +16,8 @@ import { printJson, printLine } from '../output/print.ts';
 import { startTicks } from '../process-times.ts';
 import { ownDaemon } from './daemon-info.ts';
 
-/** The daemon finishes requests for up to 30 s; then it closes its database. */
-const stopMsMax = 45_000;
+/** The daemon finishes requests for up to 30 s, and in ephemeral mode it saves every sandbox; then it closes its database. */
+const stopMsMax = 90_000;
 const pollMs = 25;
 
 interface StopAnswer {

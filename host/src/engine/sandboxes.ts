@@ -219,7 +219,9 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     if (label === undefined) return await createSandbox(world, request, register);
     let made: Sandbox | undefined;
     await world.remote?.fetch({ id, owner, label }, async (found) => {
-      made = await createSaved({ world, request }, { ...found, label }, register);
+      // What was a microVM is one again, where nobody says otherwise.
+      const { backend = found.backend } = request;
+      made = await createSaved({ world, request: { ...request, backend } }, { ...found, label }, register);
     });
     if (made !== undefined) return made;
     throw new AppError(

@@ -326,6 +326,7 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
         createdMs: found === undefined ? undefined : Date.parse(found.created_at),
         labels: found?.labels ?? {},
         image: found?.image,
+        backend: found?.backend,
       });
     const facts = async () => {
       const found = await this.#json(factsKeyOf(of), snapshotFactsSchema, whatOf(of));

@@ -5,6 +5,7 @@
  * `sandboxes/ID/manifests/LABEL.json`: not beside it, because the original takes whatever sorts last in that folder
  * for the newest snapshot.
  */
+import { backendSchema } from '@squash/contract/backend';
 import { isUsable, sandboxImageSchema } from '@squash/contract/image';
 import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import { layerDigestSchema, moduleNameSchema } from '@squash/contract/ids';
@@ -76,6 +77,7 @@ export const snapshotFactsSchema = z.object({
   below: z.array(layerDigestSchema).max(belowMax).optional(),
   /** What its sandbox has from the image that it was made from. */
   image: sandboxImageSchema.extend({ uid: idSchema, gid: idSchema }).refine(isUsable).optional(),
+  backend: backendSchema.optional(),
 });
 export type SnapshotFacts = z.infer<typeof snapshotFactsSchema>;
 
@@ -93,6 +95,7 @@ export function factsOf(
     layers: [...snapshot.layers],
     labels: { ...snapshot.labels },
     ...(sandbox.image !== null && { image: sandbox.image }),
+    backend: sandbox.backend,
   };
 }
 

@@ -5,6 +5,7 @@
  * A snapshot that lies on others here lies on copies of them there, or is one whole file.
  */
 import type { FileHandle } from 'node:fs/promises';
+import type { Backend } from '@squash/contract/backend';
 import type { BucketInfo, BucketList } from '@squash/contract/bucket';
 import type { Problem } from '@squash/contract/daemon';
 import type { SandboxImage } from '@squash/contract/image';
@@ -69,6 +70,8 @@ export interface FetchedSnapshot {
   readonly labels: SnapshotRow['labels'];
   /** Of its sandbox, where that was made from one. */
   readonly image: SandboxImage | undefined;
+  /** undefined: nobody has said. */
+  readonly backend: Backend | undefined;
 }
 
 /** A sandbox's folder belongs to the owner of the sandbox whose snapshots it holds: nobody else is told of them. */
