@@ -100,9 +100,15 @@ test('a snapshot and a fork of one that is stopped have what it had written, and
     await output(daemon, fork.id, 'stat -c %s /holes; dd if=/holes bs=1 skip=19G count=3'),
     `${20 * 2 ** 30}\nend`,
   );
-  // It goes on as it was, and with what was saved of it as well.
+  // It goes on as it was, and with what was saved of it as well. What could not be unpacked again is not saved.
   await send(daemon, ['POST', `/v1/sandboxes/${made.id}/resume`]);
-  assert.equal(await output(daemon, made.id, 'echo later >/written; cat /written'), 'later');
+  assert.equal(
+    await output(daemon, made.id, 'echo later >/written; truncate -s 65G /long; cat /written'),
+    'later',
+  );
+  const long = await daemon.request('POST', `${api}/${made.id}/snapshot`, { label: 'long' });
+  assert.equal(long.status, 507, long.text);
+  assert.match(long.text, /longer than 68719476736 bytes together, holes included/);
   await send(daemon, ['POST', `${api}/${made.id}/restore`], { label: 'stopped' });
   assert.equal(await output(daemon, made.id, look), '7\nwritten');
 });

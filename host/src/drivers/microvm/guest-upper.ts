@@ -87,7 +87,16 @@ async function writeTar(
     }
   } catch (cause) {
     if (isDiskFull(cause)) throw noRoom(cause);
-    if (cause instanceof AppError && cause.cause instanceof GuestErrno && cause.cause.code === 'ENAMETOOLONG')
+    const code =
+      cause instanceof AppError && cause.cause instanceof GuestErrno ? cause.cause.code : undefined;
+    // PID 1 looks before it sends them: what a tree can't be made of again would be saved for nothing.
+    if (code === 'EFBIG')
+      throw new AppError(
+        'disk_full',
+        `Cannot save the microVM: its files are longer than ${limits.layerBytesMax} bytes together, holes included`,
+        { cause },
+      );
+    if (code === 'ENAMETOOLONG')
       throw new AppError(
         'snapshot_path_too_long',
         'Cannot save the microVM: a path in it is longer than a tar can tell',
