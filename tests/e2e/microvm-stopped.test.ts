@@ -61,6 +61,13 @@ const monitors = (daemon: TestDaemon): readonly ProcessEntry[] =>
   processesOf(daemon.dataDir).filter(isMonitor);
 const saves = async (): Promise<string> => (await bucket.keys('sandboxes/dev/snapshots/')).join();
 
+/** In a mount namespace that has nothing on /etc/hosts it can be removed; a start mounts on it. */
+const hostsAway = `unshare -Urm sh -ec '${[
+  'mount -t tmpfs t /mnt; cd /mnt; mkdir usr old dev; touch dev/null; ln -s usr/bin usr/lib usr/lib64 .; mount --bind /usr usr',
+  `cd /etc; pivot_root /mnt /mnt/old; perl -e "syscall(${process.arch === 'arm64' ? 39 : 166}, my \\$old = qq(/old), 2)"`,
+  'rm hosts; mkdir hosts; echo kept >hosts/file',
+].join('; ')}'`;
+
 test('a snapshot and a fork of one that is stopped have what it had written, and it stays stopped', async () => {
   await using daemon = await machine();
   const { json: made } = await send(daemon, ['POST', '/v1/sandboxes'], {
@@ -70,6 +77,7 @@ test('a snapshot and a fork of one that is stopped have what it had written, and
   });
   const holes = 'truncate -s 20G /holes; echo end | dd of=/holes bs=1 seek=19G conv=notrunc';
   await output(daemon, made.id, `echo written >/written; chown 7:7 /written; rm /etc/hostname; ${holes}`);
+  assert.equal(await output(daemon, made.id, `${hostsAway}; stat -c %F /etc/hosts`), 'directory');
   await send(daemon, ['POST', `/v1/sandboxes/${made.id}/pause`], { keep: 'files' });
   assert.deepEqual(monitors(daemon), []);
   // A daemon that dies while it is read leaves neither a guest nor half a snapshot.
@@ -102,6 +110,10 @@ test('a snapshot and a fork of one that is stopped have what it had written, and
   );
   // It goes on as it was, and with what was saved of it as well. What could not be unpacked again is not saved.
   await send(daemon, ['POST', `/v1/sandboxes/${made.id}/resume`]);
+  assert.equal(
+    await output(daemon, made.id, 'grep -c localhost /etc/hosts; cat /etc/hosts.*/file'),
+    '2\nkept',
+  );
   assert.equal(
     await output(daemon, made.id, 'echo later >/written; truncate -s 65G /long; cat /written'),
     'later',
