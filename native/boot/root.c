@@ -43,7 +43,16 @@ static void mount_drives(const struct settings *settings) {
 /* As native/launch/overlay.c: the marks in an upper are the same for both backends. */
 static void mount_overlay(const struct settings *settings) {
   static char options[OPTIONS_BYTES_MAX];
-  int used = snprintf(options, sizeof options, "userxattr,upperdir=u/data,workdir=u/work,lowerdir=");
+  const char *upper = "u";
+  if (settings->reads != 0) {
+    /* Whatever lies in a disk, and however full it is, it can be read. */
+    upper = "r";
+    make_directory("r");
+    if (mount("squash", "r", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m") != 0) boot_fail("mount /r");
+    make_directory("r/data");
+    make_directory("r/work");
+  }
+  int used = snprintf(options, sizeof options, "userxattr,upperdir=%s/data,workdir=%s/work,lowerdir=", upper, upper);
   for (unsigned i = 0; i < settings->lowers && used < OPTIONS_BYTES_MAX; i++) {
     used += snprintf(options + used, sizeof options - (size_t)used, "%sl/%u", i == 0 ? "" : ":", i);
   }

@@ -28,7 +28,7 @@ static const struct word {
     {"pids", NUMBER(pids)},             {"time", NUMBER(time)},       {"hostname", TEXT(hostname)},
     {"copied", NUMBER(copied)},
     {"nameserver", TEXT(nameserver)},   {"address", TEXT(address)},   {"gateway", TEXT(gateway)},
-    {"ordered", NUMBER(ordered)},
+    {"ordered", NUMBER(ordered)},       {"reads", NUMBER(reads)},
 };
 
 static void set(struct settings *settings, const struct word *word, const char *value) {

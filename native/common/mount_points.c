@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,11 +25,22 @@ static int prepare_directory(int root, const char *name, mode_t mode) {
   return mkdirat(root, name, 0755) == 0 && (mode == 0755 || fchmodat(root, name, mode, 0) == 0) ? 0 : -1;
 }
 
+/* Somebody's files, under a name that nobody can have taken. */
+static int put_aside(int directory, const char *name) {
+  char aside[64];
+  uint64_t number;
+  if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) return -1;
+  snprintf(aside, sizeof aside, "%s.%016llx", name, (unsigned long long)number);
+  return renameat(directory, name, directory, aside);
+}
+
 static int prepare_file(int directory, const char *name) {
   struct stat status;
   if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
     if (S_ISREG(status.st_mode)) return 0;
-    if (unlinkat(directory, name, S_ISDIR(status.st_mode) ? AT_REMOVEDIR : 0) != 0) return -1;
+    int result = unlinkat(directory, name, S_ISDIR(status.st_mode) ? AT_REMOVEDIR : 0);
+    if (result != 0 && errno == ENOTEMPTY) result = put_aside(directory, name);
+    if (result != 0) return -1;
   }
   cleanup_fd fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   return fd >= 0 ? 0 : -1;

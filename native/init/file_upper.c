@@ -11,6 +11,7 @@
 #include "init/file.h"
 #include "init/machine.h"
 #include "tree/tar.h"
+#include "tree/tree.h"
 
 static int put(void *context, const uint8_t *bytes, size_t length) {
   const int *socket = context;
@@ -26,7 +27,7 @@ void file_upper(int socket) {
     answer_error(socket, errno, "the commands, which do not stand still");
     return;
   }
-  struct tree_tar tar = {.root = MACHINE_UPPER, .out = &out, .tells_holes = true};
+  struct tree_tar tar = {.root = MACHINE_UPPER, .out = &out, .tells_holes = true, .lengths_max = TREE_LENGTHS_MAX};
   int result = tree_tar_write(&tar, &fault);
   machine_thaw();
   if (result != 0) answer_error(socket, fault.number, "the upper");

@@ -25,8 +25,6 @@
 
 /* What a tool may not take from the host's last room: the database and the logs need some. */
 #define HOST_RESERVE_BYTES (UINT64_C(64) << 20)
-/* As layerBytesMax in contract/src/limits.ts: what is longer could not be unpacked again. mksquashfs reads holes, too. */
-#define PACK_LENGTHS_MAX (UINT64_C(64) << 30)
 
 int image_make_work(const struct launcher *launcher, const char *purpose, char *path, size_t size,
                      struct fault *fault) {
@@ -71,9 +69,9 @@ static bool pack_goes_on(void *context, struct fault *fault) {
   return false;
 }
 
-/* A file of terabytes may be one hole: what would keep a sandbox standing still for hours is refused by its length. */
+/* A file of terabytes may be one hole, and mksquashfs reads it: what would keep a sandbox standing still for hours is refused by its length. */
 static int check_lengths(const struct launcher *launcher, const struct tool *tool, struct fault *fault) {
-  const struct tree_usage max = {.lengths = PACK_LENGTHS_MAX};
+  const struct tree_usage max = {.lengths = TREE_LENGTHS_MAX};
   struct tree_usage usage;
   cleanup_fd tree = tool->input_mount >= 0 ? openat(tool->input_mount, tool->input, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
                                            : open_beneath(launcher->data_fd, tool->input, O_RDONLY | O_DIRECTORY);

@@ -31,6 +31,7 @@ struct writing {
   struct tar_links links;
   struct tar_pax pax;
   struct tree_order order;
+  uint64_t lengths;
   bool hides_opaque;    /* of the directory that is told */
   char told[PATH_MAX]; /* the last directory that was, after those above it */
 };
@@ -132,6 +133,9 @@ static int put_file(struct writing *writing, const struct tree_place *place, str
   if (result == 0) result = add_attributes(writing, file);
   if (result != 0) return -1;
   head->size = (uint64_t)status.st_size;
+  writing->lengths += head->size;
+  errno = EFBIG;
+  if (writing->tar->lengths_max > 0 && writing->lengths > writing->tar->lengths_max) return -1;
   bool has_holes = writing->tar->tells_holes && tar_sparse_find(file, &status, &sparse);
   if (has_holes && tar_sparse_head(&sparse, head, &writing->pax) != 0) return -1;
   if (put_head(writing, head, &status) != 0) return -1;

@@ -25,6 +25,7 @@ struct tree_tar {
   /* Only what this tells, with the directories on the way to it: see change.h. Its root is left out. NULL: all. */
   struct tree_judge *judge;
   bool tells_holes; /* tar_sparse.h: of a tree that stands still, for a reader that knows it */
+  uint64_t lengths_max; /* of all files together, holes included: then EFBIG. 0: none */
   uint64_t changed;
   bool has_odd_attributes; /* whose names only GNU tar reads back */
 };

@@ -24,6 +24,9 @@ struct tree_usage {
   uint64_t missed; /* of a measured tree: names that were listed and gone when they were looked at */
 };
 
+/* As layerBytesMax in contract/src/limits.ts: what is longer, holes included, could not be unpacked again. */
+#define TREE_LENGTHS_MAX (UINT64_C(64) << 30)
+
 /* Stops early when either maximum (0: none) is passed: the answer is then above it, but not the whole. */
 int tree_measure(int directory, const struct tree_usage *max, struct tree_usage *usage, struct fault *fault);
 

@@ -62,6 +62,13 @@ const monitors = (daemon: TestDaemon): readonly ProcessEntry[] =>
   processesOf(daemon.dataDir).filter(isMonitor);
 const saves = async (): Promise<string> => (await bucket.keys('sandboxes/dev/snapshots/')).join();
 
+/** In a mount namespace that has nothing on /etc/hosts it can be removed; a start mounts on it. */
+const hostsAway = `unshare -Urm sh -ec '${[
+  'mount -t tmpfs t /mnt; cd /mnt; mkdir usr old dev; touch dev/null; ln -s usr/bin usr/lib usr/lib64 .; mount --bind /usr usr',
+  `cd /etc; pivot_root /mnt /mnt/old; perl -e "syscall(${process.arch === 'arm64' ? 39 : 166}, my \\$old = qq(/old), 2)"`,
+  'rm hosts; mkdir hosts; echo kept >hosts/file',
+].join('; ')}'`;
+
 test('a snapshot and a fork of one that is stopped have what it had written, and it stays stopped', async () => {
   await using daemon = await machine();
   const { json: made } = await send(daemon, ['POST', '/v1/sandboxes'], {
@@ -109,14 +116,43 @@ test('a snapshot and a fork of one that is stopped have what it had written, and
     await output(daemon, fork.id, 'stat -c %s /holes; dd if=/holes bs=1 skip=19G count=3'),
     `${20 * 2 ** 30}\nend`,
   );
-  // It goes on as it was, and with what was saved of it as well.
+  // It goes on as it was, and with what was saved of it as well. What could not be unpacked again is not saved.
   const size = { rows: 10, columns: 80, env: cliEnvironment(daemon) };
   await using terminal = new Terminal([...cliCommand, 'resume', made.id], size);
   await terminal.see(new RegExp(`\r\u001b\\[Kresuming ${made.id}  \\d+ s`));
   assert.equal((await terminal.end()).status, 0, terminal.screen);
-  assert.equal(await output(daemon, made.id, 'echo later >/written; cat /written'), 'later');
+  assert.equal(
+    await output(daemon, made.id, 'echo later >/written; truncate -s 65G /long; cat /written'),
+    'later',
+  );
+  const long = await daemon.request('POST', `${api}/${made.id}/snapshot`, { label: 'long' });
+  assert.equal(long.status, 507, long.text);
+  assert.match(long.text, /longer than 68719476736 bytes together, holes included/);
   await send(daemon, ['POST', `${api}/${made.id}/restore`], { label: 'stopped' });
   assert.equal(await output(daemon, made.id, look), '7\nwritten');
+});
+
+test('one that has other things where a start mounts starts, and is read also where its disk is full', async () => {
+  await using daemon = await machine({ SQUASH_UPPER_LIMIT_MB: '64' });
+  const { json: made } = await send(daemon, ['POST', '/v1/sandboxes'], {
+    from: { layers: ['000-base-debian'] },
+    backend: 'vm',
+    memory_mb: 128,
+  });
+  const rest = async (): Promise<void> =>
+    void (await send(daemon, ['POST', `/v1/sandboxes/${made.id}/pause`], { keep: 'files' }));
+  assert.equal(await output(daemon, made.id, `${hostsAway}; stat -c %F /etc/hosts`), 'directory');
+  await rest();
+  await send(daemon, ['POST', `/v1/sandboxes/${made.id}/resume`]);
+  assert.equal(
+    await output(daemon, made.id, 'grep -c localhost /etc/hosts; cat /etc/hosts.*/file'),
+    '2\nkept',
+  );
+  const fill =
+    'for bytes in 64k 1k; do dd if=/dev/zero of=/fill$bytes bs=$bytes 2>/dev/null; done; echo filled';
+  assert.equal(await output(daemon, made.id, `${hostsAway}; ${fill}`), 'filled');
+  await rest();
+  await send(daemon, ['POST', `${api}/${made.id}/snapshot`], { label: 'full' });
 });
 
 test('in ephemeral mode it is back on another machine, saved at its removal and before', async () => {

@@ -40,6 +40,8 @@ export interface StartSpec {
   readonly upperGeneration: number;
   /** The sandbox is new: its upper is made with the start, if there is none. Otherwise a missing upper is `launch_failed`. */
   readonly makesUpper: boolean;
+  /** Of a microVM: started for what was written in it alone, of which nothing is needed for that. */
+  readonly isRead?: boolean;
   /** Those that others lie in come first. */
   readonly mounts: readonly MountSpec[];
   readonly limits: SandboxLimits;

@@ -21,7 +21,7 @@ import { removeSnapshot } from '../sandbox/snapshots.ts';
 import type { World } from '../sandbox/world.ts';
 import type { Residents } from './residents.ts';
 
-/** Each packs a sandbox's files, and merges them with what they lie on. */
+/** Of each backend. Each packs a sandbox's files, and merges them with what they lie on. */
 const savesMax = 2;
 
 export interface EphemeralOptions {
@@ -36,6 +36,7 @@ export interface EphemeralOptions {
 interface Saving {
   readonly ends: boolean;
   readonly done: Promise<void>;
+  readonly stopping: AbortController;
 }
 
 export class Ephemeral implements AsyncDisposable {
@@ -44,7 +45,12 @@ export class Ephemeral implements AsyncDisposable {
   /** What had run of each when its files were last in the bucket. One of which nothing is known is saved: a look behind its start would be late. */
   readonly #saved = new WeakMap<Sandbox, string>();
   readonly #unsaved = new Map<Sandbox, string>();
-  readonly #turns = new Semaphore(savesMax);
+  /** A guest that runs may take its time to be read: saves of others that end wait for none. */
+  readonly #turns = {
+    chroot: new Semaphore(savesMax),
+    vm: new Semaphore(savesMax),
+    vmEnd: new Semaphore(savesMax),
+  };
   #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> = Promise.resolve();
   #isClosed = false;
@@ -85,11 +91,15 @@ export class Ephemeral implements AsyncDisposable {
   async save(sandbox: Sandbox, ends: boolean): Promise<void> {
     for (let running = this.#saving.get(sandbox); running !== undefined; ) {
       if (running.ends || !ends) return await running.done;
+      // It would be asked for as long as it likes, and is read by another one in a moment.
+      if (sandbox.row.backend === 'vm') running.stopping.abort();
       await running.done.catch(() => undefined);
       running = this.#saving.get(sandbox);
     }
-    const done = this.#turns
-      .run(() => this.#save(sandbox, ends))
+    const stopping = new AbortController();
+    const { backend } = sandbox.row;
+    const done = this.#turns[backend === 'vm' && ends ? 'vmEnd' : backend]
+      .run(() => this.#save(sandbox, ends, stopping.signal))
       .then(
         () => void this.#unsaved.delete(sandbox),
         (error: unknown) => {
@@ -98,7 +108,7 @@ export class Ephemeral implements AsyncDisposable {
         },
       )
       .finally(() => this.#saving.delete(sandbox));
-    this.#saving.set(sandbox, { ends, done });
+    this.#saving.set(sandbox, { ends, done, stopping });
     await done;
   }
 
@@ -139,18 +149,20 @@ export class Ephemeral implements AsyncDisposable {
 
   async #look(): Promise<void> {
     const { residents, world } = this.#options;
-    for (const sandbox of residents.all()) {
-      if (this.#isClosed) return;
-      await this.save(sandbox, false).catch((error: unknown) =>
-        world.log.warn('ephemeral.save', { sandbox: sandbox.row.id, error }),
-      );
-    }
+    await Promise.all(
+      residents.all().map(async (sandbox) => {
+        await this.save(sandbox, false).catch((error: unknown) =>
+          world.log.warn('ephemeral.save', { sandbox: sandbox.row.id, error }),
+        );
+      }),
+    );
   }
 
-  async #save(sandbox: Sandbox, ends: boolean): Promise<void> {
+  async #save(sandbox: Sandbox, ends: boolean, giveUp: AbortSignal): Promise<void> {
     const { residents, remote, modules } = this.#options;
     const { id, layers } = sandbox.row;
-    if (isGoing(sandbox)) return;
+    if (isGoing(sandbox) || (!ends && this.#isClosed)) return;
+    giveUp.throwIfAborted();
     await remote.flush(id);
     // Its files are nothing without what they lie on. Other modules are the operator's to bring; these were made here, of an image that
     // another machine may not find again.
@@ -166,7 +178,7 @@ export class Ephemeral implements AsyncDisposable {
         if (ends) wasPaused = await standStill(sandbox);
         // Before it is taken, and where it ends when nothing runs any more: what runs behind the look is not in the mark.
         const looked = await this.#markOf(sandbox);
-        return { mark: looked, label: isSaved(looked) ? undefined : await this.#take(sandbox) };
+        return { mark: looked, label: isSaved(looked) ? undefined : await this.#take(sandbox, giveUp) };
       });
       if (label === undefined) return;
       try {
@@ -195,12 +207,13 @@ export class Ephemeral implements AsyncDisposable {
   }
 
   /** By its time, so that the last one sorts last; of two machines' in one second neither is the other's. */
-  async #take(sandbox: Sandbox): Promise<SnapshotLabel> {
+  async #take(sandbox: Sandbox, giveUp: AbortSignal): Promise<SnapshotLabel> {
     const stamp = new Date(sandbox.nowMs()).toISOString().replaceAll(/[-:]/g, '').replace('T', '-');
     const wished = `${stamp.slice(0, 15)}-${randomBytes(4).toString('hex')}`;
     const { label } = await snapshot(sandbox, {
       label: snapshotLabelSchema.parse(wished),
       labels: { [automaticLabel]: 'yes' },
+      giveUp,
     });
     return label;
   }

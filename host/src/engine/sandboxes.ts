@@ -60,6 +60,9 @@ export interface SandboxesOptions {
   readonly bringSnapshot: (id: SandboxId, label: SnapshotLabel) => Promise<void>;
 }
 
+/** A removal that fails each time takes a fifth of the time at most. */
+const effortMax = 4;
+
 export class LocalSandboxes implements Sandboxes, Disposable {
   readonly #options: SandboxesOptions;
   readonly #world: World;
@@ -243,12 +246,15 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     sandbox.tell(timedOutEvent(sandbox, over));
     this.#world.log.info('sandbox.reap', { sandbox: sandbox.row.id });
     this.#reaping.add(sandbox);
+    const beganMs = this.#world.clock.monoMs();
+    const againMs = (): number =>
+      Math.max(limits.removalAgainMsMax, effortMax * (this.#world.clock.monoMs() - beganMs));
     this.#end(sandbox).then(
       () => {
         this.#world.counters.reaped += 1;
       },
       // It is tried again, and the log says why; where its files could not be saved, after a while.
-      () => setTimeout(() => this.#reaping.delete(sandbox), limits.removalAgainMsMax).unref(),
+      () => setTimeout(() => this.#reaping.delete(sandbox), againMs()).unref(),
     );
   }
 }

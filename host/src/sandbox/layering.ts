@@ -173,6 +173,8 @@ export interface SnapshotWish {
   readonly labels?: SnapshotRow['labels'];
   /** With its processes: see `snapshot-memory.ts`. */
   readonly memory?: boolean | undefined;
+  /** Without it the sandbox's removal alone breaks it off. */
+  readonly giveUp?: AbortSignal | undefined;
 }
 
 export interface Taken {
@@ -197,7 +199,8 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Pro
     const basis = await basisOf(sandbox);
     const index = { write: await indexToWrite(sandbox), known: basis?.known };
     const source = { id: row.id, backend: row.backend, generation: row.upperGeneration, index };
-    const pack = (): Promise<PackResult> => world.driver.pack(source, path, sandbox.removal.signal);
+    const giveUps = [sandbox.removal.signal, ...(wanted.giveUp === undefined ? [] : [wanted.giveUp])];
+    const pack = (): Promise<PackResult> => world.driver.pack(source, path, AbortSignal.any(giveUps));
     const { packed, memory, stillMs } =
       wanted.memory === true
         ? await packWithMemory(sandbox, label, pack)

@@ -19,7 +19,12 @@ export async function whileReadable<T>(sandbox: Sandbox, read: () => Promise<T>)
   await bringMissing(sandbox, row.layers);
   const spec = await layerLock.shared(async () => {
     const instance = store.transaction(() => store.sandboxes.nextInstance());
-    return { ...startSpec(world, row, { trees: await sandbox.trees({}) }), mounts: [], instance };
+    return {
+      ...startSpec(world, row, { trees: await sandbox.trees({}) }),
+      mounts: [],
+      instance,
+      isRead: true,
+    };
   });
   await world.starts.vm.run(() => driver.start(spec, removal.signal));
   try {

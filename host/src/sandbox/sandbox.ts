@@ -385,7 +385,7 @@ export class Sandbox implements RunHost {
 
   /** PID 1 of this instance is gone or as good as gone. */
   pidOneEnded(instance: number): void {
-    if (this.#isClosed) return;
+    if (this.#isClosed || this.#row.phase === 'failed') return;
     this.apply({ type: 'died', instance, nowMs: this.world.clock.monoMs() });
     if (this.state.phase !== 'failed') return;
     this.#keepFailure(this.state.message);

@@ -41,6 +41,7 @@ export function guestWords(plan: VmPlan, network: GuestNetwork): readonly string
     `squash.shm=${plan.shmBytes}`,
     `squash.files=${plan.openFilesMax}`,
     `squash.pids=${plan.pidsMax}`,
+    ...(plan.isRead ? ['squash.reads=1'] : []),
     ...plan.mounts.map(({ mode, path }) => `squash.mount=${mode}:${kernelPath(path)}`),
     ...(plan.hasNetwork
       ? [

@@ -24,6 +24,10 @@ export interface GuestUpperOptions {
 /** A file of very many pieces has holes told as zeros, so a tar may be longer than the disk it comes from; a guest that goes on and on is cut off. */
 const tarPerLayer = 4;
 
+/** Of a guest that has little of a processor and very many files; one that drips keeps everybody waiting. */
+const slowMsMax = 300_000;
+const bytesPerMsMin = 128;
+
 /** @param target relative to the data directory @throws guest_failed, disk_full, snapshot_path_too_long, launch_failed */
 export async function packGuestUpper(
   guest: GuestClient,
@@ -72,8 +76,11 @@ async function writeTar(
   const file = await open(path, 'ax', 0o600);
   try {
     let bytes = 0;
+    const began = performance.now();
     for await (const piece of tar) {
       bytes += piece.length;
+      if (performance.now() - began > slowMsMax + bytes / bytesPerMsMin)
+        throw new AppError('guest_failed', 'Cannot save the microVM: its guest sends too slowly what it has');
       if (bytes > bytesMax)
         throw new AppError(
           'disk_full',
@@ -87,7 +94,16 @@ async function writeTar(
     }
   } catch (cause) {
     if (isDiskFull(cause)) throw noRoom(cause);
-    if (cause instanceof AppError && cause.cause instanceof GuestErrno && cause.cause.code === 'ENAMETOOLONG')
+    const code =
+      cause instanceof AppError && cause.cause instanceof GuestErrno ? cause.cause.code : undefined;
+    // PID 1 looks before it sends them: what a tree can't be made of again would be saved for nothing.
+    if (code === 'EFBIG')
+      throw new AppError(
+        'disk_full',
+        `Cannot save the microVM: its files are longer than ${limits.layerBytesMax} bytes together, holes included`,
+        { cause },
+      );
+    if (code === 'ENAMETOOLONG')
       throw new AppError(
         'snapshot_path_too_long',
         'Cannot save the microVM: a path in it is longer than a tar can tell',

@@ -64,6 +64,7 @@ export function planOf(
     shmBytes: limits.shmBytesMax,
     openFilesMax: limits.openFilesMax,
     pidsMax: limits.pidsMax,
+    isRead: spec.isRead === true,
     unixSeconds: Math.floor(systemClock.wallMs() / 1000),
   };
 }

@@ -23,6 +23,8 @@ export interface VmPlan {
   readonly shmBytes: number;
   readonly openFilesMax: number;
   readonly pidsMax: number;
+  /** Its disk is only read: see `StartSpec`. */
+  readonly isRead?: boolean;
   readonly hasNetwork: boolean;
   readonly unixSeconds: number;
 }
