@@ -37,6 +37,7 @@ interface Saving {
   readonly ends: boolean;
   readonly done: Promise<void>;
   readonly stopping: AbortController;
+  hasTurn: boolean;
 }
 
 export class Ephemeral implements AsyncDisposable {
@@ -93,13 +94,18 @@ export class Ephemeral implements AsyncDisposable {
       if (running.ends || !ends) return await running.done;
       // It would be asked for as long as it likes, and is read by another one in a moment.
       if (sandbox.row.backend === 'vm') running.stopping.abort();
+      // Nor is it waited for behind others.
+      if (running.stopping.signal.aborted && !running.hasTurn) break;
       await running.done.catch(() => undefined);
       running = this.#saving.get(sandbox);
     }
-    const stopping = new AbortController();
+    const saving = { ends, stopping: new AbortController(), hasTurn: false };
     const { backend } = sandbox.row;
     const done = this.#turns[backend === 'vm' && ends ? 'vmEnd' : backend]
-      .run(() => this.#save(sandbox, ends, stopping.signal))
+      .run(() => {
+        saving.hasTurn = true;
+        return this.#save(sandbox, ends, saving.stopping.signal);
+      })
       .then(
         () => void this.#unsaved.delete(sandbox),
         (error: unknown) => {
@@ -107,8 +113,10 @@ export class Ephemeral implements AsyncDisposable {
           throw error;
         },
       )
-      .finally(() => this.#saving.delete(sandbox));
-    this.#saving.set(sandbox, { ends, done, stopping });
+      .finally(() => {
+        if (this.#saving.get(sandbox)?.done === done) this.#saving.delete(sandbox);
+      });
+    this.#saving.set(sandbox, Object.assign(saving, { done }));
     await done;
   }
 
