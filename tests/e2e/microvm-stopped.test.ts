@@ -54,6 +54,10 @@ async function output(daemon: TestDaemon, id: string, cmd: string): Promise<stri
 
 const create = async (daemon: TestDaemon, more: object = {}): Promise<Answer> =>
   await send(daemon, ['POST', api], { id: 'dev', layers: '000-base-debian', memory_mb: 128, ...more });
+async function makeVm(daemon: TestDaemon): Promise<string> {
+  const from = { layers: ['000-base-debian'] };
+  return (await send(daemon, ['POST', '/v1/sandboxes'], { from, backend: 'vm', memory_mb: 128 })).json.id;
+}
 const isMonitor = ({ command }: ProcessEntry): boolean => command.includes('qemu');
 const monitors = (daemon: TestDaemon): readonly ProcessEntry[] =>
   processesOf(daemon.dataDir).filter(isMonitor);
@@ -70,26 +74,26 @@ describe('a microVM that does not run', () => {
   test('a snapshot and a fork of one that is stopped have what it had written, and it stays stopped', async () => {
     // A tar of its holes would be more than four times of that.
     await using daemon = await machine({ SQUASH_UPPER_LIMIT_MB: '256' });
-    const { json: made } = await send(daemon, ['POST', '/v1/sandboxes'], {
-      from: { layers: ['000-base-debian'] },
-      backend: 'vm',
-      memory_mb: 128,
-    });
+    const id = await makeVm(daemon);
+    const pieces = `perl -e 'open F, ">/pieces"; for (0..4199) { seek F, $_ * 8192, 0; print F "piece $_" }'`;
     const holes = 'truncate -s 4G /holes; echo end | dd of=/holes bs=1 seek=3G conv=notrunc';
-    await output(daemon, made.id, `echo written >/written; chown 7:7 /written; rm /etc/hostname; ${holes}`);
-    await send(daemon, ['POST', `/v1/sandboxes/${made.id}/pause`], { keep: 'files' });
+    await output(
+      daemon,
+      id,
+      `echo written >/written; chown 7:7 /written; rm /etc/hostname; ${pieces}; ${holes}`,
+    );
+    const sum = await output(daemon, id, 'sha256sum </pieces');
+    await send(daemon, ['POST', `/v1/sandboxes/${id}/pause`], { keep: 'files' });
     assert.deepEqual(monitors(daemon), []);
     // A daemon that dies while it is read leaves neither a guest nor half a snapshot.
-    const lost = daemon
-      .request('POST', `${api}/${made.id}/snapshot`, { label: 'lost' })
-      .catch(() => undefined);
+    const lost = daemon.request('POST', `${api}/${id}/snapshot`, { label: 'lost' }).catch(() => undefined);
     await waitFor('a guest to read it', () => monitors(daemon).length > 0);
     await daemon.kill();
     await lost;
     await daemon.start();
     assert.deepEqual(monitors(daemon), []);
-    await send(daemon, ['POST', `${api}/${made.id}/snapshot`], { label: 'stopped' });
-    const { json: taken } = await send(daemon, ['GET', `/v1/sandboxes/${made.id}/snapshots`]);
+    await send(daemon, ['POST', `${api}/${id}/snapshot`], { label: 'stopped' });
+    const { json: taken } = await send(daemon, ['GET', `/v1/sandboxes/${id}/snapshots`]);
     assert.deepEqual(
       taken.items.map(({ label }: { readonly label: string }) => label),
       ['stopped'],
@@ -97,18 +101,18 @@ describe('a microVM that does not run', () => {
     const wrong = ['other/diff?against=current', 'stopped/diff?against=current&cursor=AA'];
     const began = performance.now();
     for (const each of wrong) {
-      const refused = await daemon.request('GET', `/v1/sandboxes/${made.id}/snapshots/${each}`);
+      const refused = await daemon.request('GET', `/v1/sandboxes/${id}/snapshots/${each}`);
       assert.ok(refused.status === 404 || refused.status === 400, refused.text);
     }
     // Refused before a guest is started.
     assert.ok(performance.now() - began < 3000);
-    const path = `/v1/sandboxes/${made.id}/snapshots/stopped/diff?against=current`;
+    const path = `/v1/sandboxes/${id}/snapshots/stopped/diff?against=current`;
     assert.deepEqual((await send(daemon, ['GET', path])).json.items, []);
     const { json: fork } = await send(daemon, ['POST', '/v1/sandboxes'], {
-      from: { sandbox: made.id },
+      from: { sandbox: id },
       backend: 'chroot',
     });
-    const { json: seen } = await send(daemon, ['GET', `/v1/sandboxes/${made.id}`]);
+    const { json: seen } = await send(daemon, ['GET', `/v1/sandboxes/${id}`]);
     assert.equal(seen.state, 'stopped');
     assert.deepEqual(monitors(daemon), []);
     const look = 'stat -c %u /written; cat /written; test ! -e /etc/hostname';
@@ -117,43 +121,38 @@ describe('a microVM that does not run', () => {
       await output(daemon, fork.id, 'stat -c %s /holes; dd if=/holes bs=1 skip=3G count=3'),
       `${4 * 2 ** 30}\nend`,
     );
+    // More of them than are told as such.
+    assert.equal(await output(daemon, fork.id, 'sha256sum </pieces'), sum);
     // It goes on as it was, and with what was saved of it as well. What could not be unpacked again is not saved.
     const size = { rows: 10, columns: 80, env: cliEnvironment(daemon) };
-    await using terminal = new Terminal([...cliCommand, 'resume', made.id], size);
-    await terminal.see(new RegExp(`\r\u001b\\[Kresuming ${made.id}  \\d+ s`));
+    await using terminal = new Terminal([...cliCommand, 'resume', id], size);
+    await terminal.see(new RegExp(`\r\u001b\\[Kresuming ${id}  \\d+ s`));
     assert.equal((await terminal.end()).status, 0, terminal.screen);
     assert.equal(
-      await output(daemon, made.id, 'echo later >/written; truncate -s 65G /long; cat /written'),
+      await output(daemon, id, 'echo later >/written; truncate -s 65G /long; cat /written'),
       'later',
     );
-    const long = await daemon.request('POST', `${api}/${made.id}/snapshot`, { label: 'long' });
+    const long = await daemon.request('POST', `${api}/${id}/snapshot`, { label: 'long' });
     assert.equal(long.status, 507, long.text);
     assert.match(long.text, /longer than 68719476736 bytes together, holes included/);
-    await send(daemon, ['POST', `${api}/${made.id}/restore`], { label: 'stopped' });
-    assert.equal(await output(daemon, made.id, look), '7\nwritten');
+    await send(daemon, ['POST', `${api}/${id}/restore`], { label: 'stopped' });
+    assert.equal(await output(daemon, id, look), '7\nwritten');
   });
 
   test('one that has other things where a start mounts starts, and is read also where its disk is full', async () => {
     await using daemon = await machine({ SQUASH_UPPER_LIMIT_MB: '64' });
-    const { json: made } = await send(daemon, ['POST', '/v1/sandboxes'], {
-      from: { layers: ['000-base-debian'] },
-      backend: 'vm',
-      memory_mb: 128,
-    });
+    const id = await makeVm(daemon);
     const rest = async (): Promise<void> =>
-      void (await send(daemon, ['POST', `/v1/sandboxes/${made.id}/pause`], { keep: 'files' }));
-    assert.equal(await output(daemon, made.id, `${hostsAway}; stat -c %F /etc/hosts`), 'directory');
+      void (await send(daemon, ['POST', `/v1/sandboxes/${id}/pause`], { keep: 'files' }));
+    assert.equal(await output(daemon, id, `${hostsAway}; stat -c %F /etc/hosts`), 'directory');
     await rest();
-    await send(daemon, ['POST', `/v1/sandboxes/${made.id}/resume`]);
-    assert.equal(
-      await output(daemon, made.id, 'grep -c localhost /etc/hosts; cat /etc/hosts.*/file'),
-      '2\nkept',
-    );
+    await send(daemon, ['POST', `/v1/sandboxes/${id}/resume`]);
+    assert.equal(await output(daemon, id, 'grep -c localhost /etc/hosts; cat /etc/hosts.*/file'), '2\nkept');
     const fill =
       'for bytes in 64k 1k; do dd if=/dev/zero of=/fill$bytes bs=$bytes 2>/dev/null; done; echo filled';
-    assert.equal(await output(daemon, made.id, `${hostsAway}; ${fill}`), 'filled');
+    assert.equal(await output(daemon, id, `${hostsAway}; ${fill}`), 'filled');
     await rest();
-    await send(daemon, ['POST', `${api}/${made.id}/snapshot`], { label: 'full' });
+    await send(daemon, ['POST', `${api}/${id}/snapshot`], { label: 'full' });
   });
 
   test('in ephemeral mode it is back on another machine, saved at its removal and before', async () => {

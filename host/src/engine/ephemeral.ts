@@ -37,7 +37,7 @@ interface Saving {
   readonly ends: boolean;
   readonly done: Promise<void>;
   readonly stopping: AbortController;
-  hasTurn: boolean;
+  readonly hasTurn: () => boolean;
 }
 
 export class Ephemeral implements AsyncDisposable {
@@ -95,16 +95,17 @@ export class Ephemeral implements AsyncDisposable {
       // It would be asked for as long as it likes, and is read by another one in a moment.
       if (sandbox.row.backend === 'vm') running.stopping.abort();
       // Nor is it waited for behind others.
-      if (running.stopping.signal.aborted && !running.hasTurn) break;
+      if (running.stopping.signal.aborted && !running.hasTurn()) break;
       await running.done.catch(() => undefined);
       running = this.#saving.get(sandbox);
     }
-    const saving = { ends, stopping: new AbortController(), hasTurn: false };
+    let hasTurn = false;
+    const stopping = new AbortController();
     const { backend } = sandbox.row;
     const done = this.#turns[backend === 'vm' && ends ? 'vmEnd' : backend]
       .run(() => {
-        saving.hasTurn = true;
-        return this.#save(sandbox, ends, saving.stopping.signal);
+        hasTurn = true;
+        return this.#save(sandbox, ends, stopping.signal);
       })
       .then(
         () => void this.#unsaved.delete(sandbox),
@@ -116,7 +117,7 @@ export class Ephemeral implements AsyncDisposable {
       .finally(() => {
         if (this.#saving.get(sandbox)?.done === done) this.#saving.delete(sandbox);
       });
-    this.#saving.set(sandbox, Object.assign(saving, { done }));
+    this.#saving.set(sandbox, { ends, done, stopping, hasTurn: () => hasTurn });
     await done;
   }
 

@@ -222,8 +222,8 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     if (label === undefined) return await createSandbox(world, request, register);
     let made: Sandbox | undefined;
     await world.remote?.fetch({ id, owner, label }, async (found) => {
-      // What was a microVM is one again, where nobody says otherwise.
-      const { backend = found.backend } = request;
+      // What was a microVM is one again, where nobody says otherwise; nothing is less than what this daemon gives.
+      const { backend = found.backend === 'vm' ? 'vm' : undefined } = request;
       made = await createSaved({ world, request: { ...request, backend } }, { ...found, label }, register);
     });
     if (made !== undefined) return made;
@@ -262,7 +262,10 @@ export class LocalSandboxes implements Sandboxes, Disposable {
 function unsavedError(id: SandboxId, error: unknown): unknown {
   if (!(error instanceof AppError)) return error;
   const text = `Cannot remove sandbox "${id}": its files can't be saved: ${error.message}`;
-  return new AppError(error.code, text, { cause: error });
+  return new AppError(error.code, text, {
+    cause: error,
+    ...(error.subject !== undefined && { subject: error.subject }),
+  });
 }
 
 function strangerError(id: SandboxId): AppError {

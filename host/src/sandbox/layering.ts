@@ -199,13 +199,14 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Pro
     const basis = await basisOf(sandbox);
     const index = { write: await indexToWrite(sandbox), known: basis?.known };
     const source = { id: row.id, backend: row.backend, generation: row.upperGeneration, index };
-    const giveUps = [sandbox.removal.signal, ...(wanted.giveUp === undefined ? [] : [wanted.giveUp])];
-    const pack = (): Promise<PackResult> => world.driver.pack(source, path, AbortSignal.any(giveUps));
+    const { signal } = sandbox.removal;
+    const giveUp = wanted.giveUp === undefined ? signal : AbortSignal.any([signal, wanted.giveUp]);
+    const pack = (): Promise<PackResult> => world.driver.pack(source, path, giveUp);
     const { packed, memory, stillMs } =
       wanted.memory === true
         ? await packWithMemory(sandbox, label, pack)
         : {
-            packed: await whileReadable(sandbox, () => sandbox.whileFrozen(pack)),
+            packed: await whileReadable(sandbox, () => sandbox.whileFrozen(pack), giveUp),
             memory: null,
             stillMs: 0,
           };

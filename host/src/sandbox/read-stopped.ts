@@ -11,9 +11,13 @@ export function isUnreadable({ row, state }: Sandbox): boolean {
 }
 
 /** Call in the sandbox's turn. Of any other sandbox just `read`. @throws host_full, layer_corrupt, vm_unavailable, launch_failed, what `read` does */
-export async function whileReadable<T>(sandbox: Sandbox, read: () => Promise<T>): Promise<T> {
+export async function whileReadable<T>(
+  sandbox: Sandbox,
+  read: () => Promise<T>,
+  giveUp = sandbox.removal.signal,
+): Promise<T> {
   if (!isUnreadable(sandbox)) return await read();
-  const { row, world, removal } = sandbox;
+  const { row, world } = sandbox;
   const { driver, layerLock, store } = world;
   world.checkStart(row);
   await bringMissing(sandbox, row.layers);
@@ -26,7 +30,7 @@ export async function whileReadable<T>(sandbox: Sandbox, read: () => Promise<T>)
       isRead: true,
     };
   });
-  await world.starts.vm.run(() => driver.start(spec, removal.signal));
+  await world.starts.vm.run(() => driver.start(spec, giveUp));
   try {
     return await read();
   } finally {

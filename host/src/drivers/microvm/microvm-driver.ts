@@ -6,7 +6,7 @@
  * program of an ordinary sandbox is, and everything that is not said here is as it is there. Inside the guest `squash-init` is
  * PID 1 and speaks what it always does.
  */
-import { chmod, stat } from 'node:fs/promises';
+import { chmod, lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import type { Backend } from '@squash/contract/backend';
@@ -419,11 +419,11 @@ export class MicrovmDriver extends NamespaceDriver {
     }
   }
 
-  /** A guest's kernel always has something to do; what it holds back is written out later, and is another mark then. */
+  /** A guest's kernel always has something to do; what it holds back is written out later, and is another mark then. A monitor may have laid a link there. */
   override async writtenMark(source: PackSource): Promise<string | undefined> {
     if (source.backend !== 'vm') return await super.writtenMark(source);
     const disk = join(this.#options.dataDir, upperPath(source.id, source.generation), 'data', upperFile);
-    const { mtimeNs } = await stat(disk, { bigint: true });
+    const { mtimeNs } = await lstat(disk, { bigint: true });
     return `${mtimeNs}`;
   }
 
