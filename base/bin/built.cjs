@@ -9,9 +9,14 @@
  *
  * This file is CommonJS because the first `import` in a process loads Node's other module loader, 8 ms beside
  * Node's 23. The built files lie in the project and belong to its owner: who can change them can change the sources.
+ *
+ * V8 has compiled there what the builder called; the rest it compiles when it is first called, a fifth of what the daemon does for its
+ * first sandbox. A program that is started often keeps what it has compiled by then for its next start (`keepCompiled`), in the
+ * directory where Node keeps the same of single files.
  */
 'use strict';
-const { closeSync, fstatSync, openSync, readSync, statSync } = require('node:fs');
+const fs = require('node:fs');
+const { closeSync, fstatSync, openSync, readSync, statSync } = fs;
 const path = require('node:path');
 const { pathToFileURL } = require('node:url');
 const { Script } = require('node:vm');
@@ -51,8 +56,8 @@ function isCurrent(source) {
 }
 
 /**
- * The built file's parts: a line of JSON, the code, V8's compiled code. `undefined` where it does not fit. Both codes are read into the same
- * memory, one after the other: what a start touches of it costs more than what it does.
+ * The built file's parts: a line of JSON, the code, V8's compiled code or what the program has kept of its own. `undefined` where it does not fit.
+ * Both codes are read into the same memory, one after the other: what a start touches of it costs more than what it does.
  */
 function readBuilt(source) {
   try {
@@ -63,10 +68,15 @@ function readBuilt(source) {
       if (!inputs.every(isUnchanged)) return undefined;
       loadedInputs.set(source, inputs);
       const begin = line.length + 1;
-      const compiledBytes = fstatSync(file).size - begin - codeBytes;
+      const stat = fstatSync(file);
+      const stamp = stampOf(stat);
+      const kept = openKept(source, stamp);
+      const compiledBytes = kept?.bytes ?? stat.size - begin - codeBytes;
       const memory = Buffer.allocUnsafeSlow(Math.max(codeBytes, compiledBytes));
       const code = read(file, memory.subarray(0, codeBytes), begin).latin1Slice();
-      return { code, compiled: read(file, memory.subarray(0, compiledBytes), begin + codeBytes) };
+      const space = memory.subarray(0, compiledBytes);
+      const compiled = kept === undefined ? read(file, space, begin + codeBytes) : readKept(kept, space);
+      return { code, compiled, stamp, isKept: kept !== undefined };
     } finally {
       closeSync(file);
     }
@@ -79,6 +89,70 @@ function readBuilt(source) {
 function read(file, bytes, position) {
   if (readSync(file, bytes, 0, bytes.length, position) < bytes.length) throw new Error('cut off');
   return bytes;
+}
+
+/** Of a built file, and of the Node that compiles it: one line, of which another file or Node has another. */
+function stampOf({ dev, ino, size, mtimeMs }) {
+  return `${JSON.stringify([process.version, builtPath(''), dev, ino, size, mtimeMs])}\n`;
+}
+
+/** Where Node was told to keep compiled code, of which the program's user alone writes. */
+function keptPath(source) {
+  const directory = process.env.NODE_COMPILE_CACHE;
+  return directory && path.join(directory, `${source.replaceAll('/', '-')}.kept`);
+}
+
+/** Open, at the compiled code. `undefined` where there is none of this very built file. */
+function openKept(source, stamp) {
+  const place = keptPath(source);
+  if (!place) return undefined;
+  try {
+    const file = openSync(place);
+    const { size } = fstatSync(file);
+    const bytes = size - stamp.length;
+    if (bytes > 0 && read(file, Buffer.alloc(stamp.length), 0).latin1Slice() === stamp)
+      return { file, bytes, position: stamp.length };
+    closeSync(file);
+  } catch {
+    // None yet.
+  }
+  return undefined;
+}
+
+function readKept({ file, position }, space) {
+  try {
+    return read(file, space, position);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** The programs that were loaded from built code alone. */
+const loadedScripts = new Map();
+
+/**
+ * Keeps what V8 has compiled of a loaded program, with all that was called so far; once for each built file. It takes some 50 ms.
+ * @returns whether it was written
+ */
+function keepCompiled(source) {
+  const place = keptPath(source);
+  const { script, stamp } = loadedScripts.get(source) ?? {};
+  if (!place || script === undefined) return false;
+  loadedScripts.delete(source);
+  const temporary = `${place}.tmp`;
+  try {
+    // Flushed before it gets its name, and read by nobody else: V8 does not look for torn code.
+    const parts = [Buffer.from(stamp, 'latin1'), script.createCachedData()];
+    fs.mkdirSync(path.dirname(place), { recursive: true });
+    fs.writeFileSync(temporary, Buffer.concat(parts), { mode: 0o600, flush: true });
+    fs.renameSync(temporary, place);
+    return true;
+  } catch {
+    // A full disk: the next start is as this one was.
+    return false;
+  } finally {
+    fs.rmSync(temporary, { force: true });
+  }
 }
 
 /** The same as `readBuilt`, of a program that somebody else runs: its first line is enough. */
@@ -143,12 +217,13 @@ function load(source, isBuilder) {
   if (built === undefined) return undefined;
   // Another Node refuses the compiled code and compiles anew: slower, and nothing else.
   const script = new Script(built.code, { filename: builtPath(source), cachedData: built.compiled });
+  if (!built.isKept || script.cachedDataRejected) loadedScripts.set(source, { script, stamp: built.stamp });
   const program = { exports: {} };
   script.runInThisContext()(require, program, metaOf);
   return program.exports;
 }
 
-module.exports = { isCurrent, load, metaOf, startsFresh };
+module.exports = { isCurrent, keepCompiled, load, metaOf, startsFresh };
 
 if (require.main === module) {
   // From here on as if Node had been given the source: it sees, and others see of it, the same words.

@@ -5,7 +5,8 @@
  * A start that had to load it (the first one, and the first of a new version) writes the cache and starts the
  * program again, once, before it has touched anything. The process id stays.
  */
-import { flushCompileCache } from 'node:module';
+import { createRequire, flushCompileCache } from 'node:module';
+import { loaderPath } from './programs.ts';
 
 const mark = 'SQUASHD_COMPILED';
 
@@ -24,4 +25,15 @@ export function startAgainCompiled(): void {
 function hasParser(): boolean {
   const loaded: unknown = Reflect.get(process, 'moduleLoadList');
   return Array.isArray(loaded) && loaded.some((name) => String(name).includes('amaro'));
+}
+
+/**
+ * Keeps what V8 has compiled of a built program for its next start, once: some 50 ms, in which nothing else is done.
+ * @returns whether it was written; false where it runs from its sources
+ */
+export function keepCompiled(source: string): boolean {
+  const loader = createRequire(import.meta.url)(loaderPath) as {
+    readonly keepCompiled: (source: string) => boolean;
+  };
+  return loader.keepCompiled(source);
 }

@@ -11,7 +11,10 @@ export const bootProgram = `${built}/squash-boot`;
 /** No program: an addition to Node, for `base/src/resting-heap.ts`. */
 export const mallocTrimAddon = `${built}/malloc-trim.node`;
 
-/** What Node is given to run this source of the project, from its built file where there is one: two words. */
+/** Runs a program from its built file where there is one. */
+export const loaderPath = `${projectDir}base/bin/built.cjs`;
+
+/** What Node is given to run this source of the project: two words. */
 export function programWords(source: string): readonly [loader: string, source: string] {
-  return [`${projectDir}base/bin/built.cjs`, `${projectDir}${source}`];
+  return [loaderPath, `${projectDir}${source}`];
 }

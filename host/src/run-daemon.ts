@@ -10,6 +10,7 @@ import { limits } from '@squash/contract/limits';
 import { agentsAudit, AuditLog, type AuditLogOptions } from './audit/audit-log.ts';
 import { gatewaySocket, type HttpService, startHttp } from './api/serve-http.ts';
 import { systemClock } from '@squash/base/clock';
+import { keepCompiled } from '@squash/base/compiled';
 import { exposeCollection } from '@squash/base/late-flags';
 import type { Log } from '@squash/base/log';
 import { restHeap } from '@squash/base/resting-heap';
@@ -132,6 +133,8 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
   using unneeded = idleExit(config, http, engine);
   const signal = await Promise.race([stopping, lost, unneeded.idle]);
   left.isNeeded = signal !== 'idle';
+  // It is started again for the next box. Once one was removed, all that a box needs was called.
+  if (signal === 'idle' && engine.removed > 0) keepCompiled('host/src/main.ts');
   return typeof signal === 'number' ? leave(log, signal) : sayStop(log, signal);
 }
 

@@ -21,6 +21,7 @@ import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { memoryFlags as egressFlags } from '../../host/src/egress/egress-process.ts';
 import { memoryFlags as daemonFlags } from '../../base/src/daemon-command.ts';
+import type { BuiltHead } from './build-programs.ts';
 import { waitFor } from '../../tests/support/wait.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -203,6 +204,39 @@ test('a program that has loaded knows whether it would still be loaded', () => {
     require('node:fs').appendFileSync(process.argv[1] + '/cli/src/main.ts', ' ');
     process.stdout.write([before, isCurrent('cli/src/main.ts')].join());`;
   assert.equal(copy.node(['--eval', look, copy.directory]).stdout, 'true,false');
+});
+
+test('what a program has compiled by the time it ends is taken at its next start, until it is built anew', () => {
+  using copy = builtCopy();
+  const keep = `
+    process.env.NODE_COMPILE_CACHE = process.argv[1] + '/compile';
+    const { keepCompiled, load } = require(process.argv[1] + '/base/bin/built.cjs');
+    void load('cli/src/main.ts', true).start(['help', 'exec']).then(() => {
+      process.stderr.write([keepCompiled('cli/src/main.ts'), keepCompiled('cli/src/main.ts')].join());
+    });`;
+  const kept = join(copy.directory, 'compile/cli-src-main.ts.kept');
+  const run = (flags: readonly string[] = []) => {
+    const { stdout, stderr } = copy.node([...noSources, ...flags, '--eval', keep, copy.directory]);
+    assert.match(stdout, /^Usage: squash exec/m);
+    return stderr;
+  };
+  assert.equal(run(), 'true,false');
+  assert.deepEqual(readdirSync(dirname(kept)), ['cli-src-main.ts.kept']);
+  const whole = readFileSync(kept);
+  const { codeBytes } = JSON.parse(readFileSync(copy.built, 'latin1').split('\n', 1)[0] ?? '') as BuiltHead;
+  const headBytes = readFileSync(copy.built).indexOf(10) + 1;
+  assert.ok(whole.length > statSync(copy.built).size - headBytes - codeBytes, 'with what was called');
+  assert.equal(run(), 'false,false', 'it was taken');
+  assert.deepEqual(readFileSync(kept), whole);
+
+  // Torn, or compiled with other settings: V8 refuses it, and it is made again.
+  writeFileSync(kept, whole.subarray(0, whole.length / 2));
+  assert.equal(run(), 'true,false');
+  assert.equal(run(['--no-opt', '--max-lazy']), 'true,false');
+  // Code of the same length is compiled anew.
+  copy.edit('cli/src/main.ts', 'squash', 'squosh');
+  assert.equal(run(), 'true,false');
+  assert.equal(run(), 'false,false');
 });
 
 test('a broken built file is as good as none', () => {

@@ -229,6 +229,11 @@ export class LocalEngine implements Engine, AsyncDisposable {
     ];
   }
 
+  /** Sandboxes that were removed since the daemon began. */
+  get removed(): number {
+    return this.#world.counters.destroyed;
+  }
+
   async metrics(): Promise<readonly Metric[]> {
     const metrics = engineMetrics(this.#world, this.#residents.all(), this.problems());
     return [...metrics, ...this.#admission.metrics(), ...this.#bucketMetrics()];
