@@ -29,6 +29,8 @@ export type UpperKind = 'directory' | 'project' | 'image' | 'tmpfs';
 
 export interface StartSpec {
   readonly id: SandboxId;
+  /** Of those that have to wait for their start none waits for all of another owner's. */
+  readonly owner: string;
   /** Unique per start and never used again; names the socket and the cgroup. */
   readonly instance: number;
   readonly hostname: string;

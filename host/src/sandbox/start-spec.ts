@@ -36,6 +36,7 @@ export function startSpec(
   const layers = row.trust === null ? trees : [row.trust, ...trees];
   return {
     id: row.id,
+    owner: row.owner,
     instance: row.instance,
     hostname: hostnameOf(row.id),
     lowers: hostRoot === undefined ? topmostOnly(layers) : [],

@@ -204,8 +204,8 @@ export class MicrovmDriver extends NamespaceDriver {
   }
 
   /** The processor's own guests wait for nobody. */
-  async #inTurn<T>({ plan, signal }: PlannedVm, work: () => Promise<T>): Promise<T> {
-    return plan.accelerator === 'tcg' ? await this.#turns.take(work, signal) : await work();
+  async #inTurn<T>({ spec, plan, signal }: PlannedVm, work: () => Promise<T>): Promise<T> {
+    return plan.accelerator === 'tcg' ? await this.#turns.take(spec.owner, work, signal) : await work();
   }
 
   async #boot(vm: PlannedVm): Promise<RunningSandbox> {

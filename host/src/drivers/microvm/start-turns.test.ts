@@ -10,7 +10,7 @@ test('as many run at once as there are processors, in their order, and a failure
   const begun: number[] = [];
   const ends: (() => void)[] = [];
   const all = Array.from({ length: availableParallelism() + 3 }, async (_, at) =>
-    turns.take(async () => {
+    turns.take('one', async () => {
       begun.push(at);
       await new Promise<void>((resolve) => ends.push(resolve));
       if (at === 0) throw new Error('the first fails');
@@ -30,17 +30,17 @@ test('who gives up while he waits is not kept, and takes nobody’s turn', async
   const turns = new StartTurns();
   const free = new AbortController();
   const busy = Array.from({ length: availableParallelism() }, async () =>
-    turns.take(async () => new Promise((resolve) => free.signal.addEventListener('abort', resolve))),
+    turns.take('one', async () => new Promise((resolve) => free.signal.addEventListener('abort', resolve))),
   );
   const gone = new AbortController();
   const waits = [gone.signal, AbortSignal.abort(new Error('gave up'))].map((signal) =>
     assert.rejects(
-      turns.take(() => assert.fail('it ran'), signal),
+      turns.take('one', () => assert.fail('it ran'), signal),
       /gave up/,
     ),
   );
   let ran = 0;
-  const behind = busy.map(() => turns.take(async () => (ran += 1)));
+  const behind = busy.map(() => turns.take('one', async () => (ran += 1)));
   gone.abort(new Error('gave up'));
   // Before anybody's turn is over.
   await Promise.all(waits);
@@ -48,4 +48,28 @@ test('who gives up while he waits is not kept, and takes nobody’s turn', async
   free.abort();
   await Promise.all([...busy, ...behind]);
   assert.equal(ran, busy.length);
+});
+
+test('who has the fewest under way is next, of these who waits longest, and alone an owner has all turns', async () => {
+  const turns = new StartTurns();
+  const places = availableParallelism();
+  const begun: string[] = [];
+  const ends: (() => void)[] = [];
+  const ask = (owner: string): Promise<void> =>
+    turns.take(owner, async () => {
+      begun.push(owner);
+      await new Promise<void>((resolve) => ends.push(resolve));
+    });
+  const all = [...Array<string>(places + 3).fill('many'), 'some', 'some', 'one'].map(ask);
+  await turn();
+  assert.deepEqual(begun, Array(places).fill('many'));
+  for (const [at] of all.entries()) {
+    ends[at]?.();
+    await turn();
+  }
+  await Promise.all(all);
+  const waited = begun.slice(places);
+  // With one place or with many; in the order in which they came it would be the last.
+  assert.ok(waited.indexOf('one') <= 2, waited.join());
+  assert.equal(waited.at(-1), 'many');
 });
