@@ -45,7 +45,7 @@ async function strangeGuest(path: string, protocol: number): Promise<AsyncDispos
 
 /** What the daemon and the egress process need to run. */
 const packages = ['base', 'contract', 'egress', 'groups', 'host', 'installation', 'policy'];
-const libraries = ['zod', 'hono', '@hono/node-server', 'ws', 'croner'];
+const libraries = ['zod', 'ws', 'croner'];
 
 /** This checkout as a release that knows another protocol than what this one's launcher speaks. */
 function strangeRelease(): string {

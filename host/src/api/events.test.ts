@@ -1,6 +1,7 @@
 /** Who sees which events, and how a follower is served: the real table and router, and callers made by hand. */
 import assert from 'node:assert/strict';
-import type { IncomingMessage } from 'node:http';
+import { EventEmitter } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { test } from 'node:test';
 import { systemClock } from '@squash/base/clock';
@@ -16,6 +17,8 @@ import { Tickets } from '../http/tickets.ts';
 import { handlers } from './handlers.ts';
 
 const alice: Caller = { key: 'k1', owner: 'alice', scope: 'read', held: null };
+
+const asked = { requestId: 'r', peer: { address: 'unix', uid: null } };
 
 /** Nobody looks at what is written. */
 const audit = {
@@ -73,12 +76,12 @@ function scene(file: TestStore): Scene {
   return {
     events,
     file,
-    ask: async (query, caller = operator, headers = {}) =>
-      await router.fetch(new Request(`http://localhost/v1/events${query}`, { headers }), {
-        incoming: {} as IncomingMessage,
-        outgoing: {} as never,
-        caller,
-      }),
+    ask: async (query, caller = operator, headers = {}) => {
+      const incoming = { url: `/v1/events${query}`, method: 'GET', headers } as unknown as IncomingMessage;
+      const outgoing = new EventEmitter() as unknown as ServerResponse;
+      const { status, body, headers: own } = await router({ incoming, outgoing, caller, asked });
+      return new Response(body, { status, headers: own });
+    },
     tell: (owner) =>
       store.transaction(() => events.tell({ ...sandboxRow('dev'), owner }, { type: 'sandbox.created' })),
   };

@@ -223,7 +223,7 @@ function assemble(options: HttpOptions, tokens: PreviewTokens) {
     peerOf: (socket) => (config.authToken === undefined ? owners.peerOf(socket) : 'unknown'),
     uidOf: (socket) => owners.uidOf(socket),
     holdsKey: (key) => ring.holds(key),
-    fetch: (request, bindings) => router.fetch(request, bindings),
+    answer: router,
     upgrade: (request, passed) => sockets.upgrade(request, passed),
     counters,
     audit,

@@ -8,14 +8,16 @@ import { rfc3339, systemClock } from '@squash/base/clock';
 import { takesTicket } from '../http/parse.ts';
 import { json } from '../http/reply.ts';
 import type { HandlersOf } from '../http/router.ts';
-import { pathOf } from '../http/sockets.ts';
+import { Routes } from '../http/routes.ts';
 import type { Tickets } from '../http/tickets.ts';
 
 export function ticketHandlers(tickets: Tickets): HandlersOf<typeof ticketOperations> {
-  const paths = (Object.values(operations) as Operation[]).filter(takesTicket).map(pathOf);
+  const routes = new Routes<Operation>();
+  for (const operation of Object.values(operations) as Operation[])
+    if (takesTicket(operation)) routes.add(operation.path, operation);
   return {
     'ticket.create': ({ body: { path }, caller }) => {
-      if (!paths.some((pattern) => pattern.test(path))) {
+      if (routes.find(path).next().done === true) {
         throw new AppError(
           'invalid_request',
           'path must be that of a WebSocket or a stream of events, without a query',

@@ -5,8 +5,7 @@
  * The order of the checks is part of the API: gate, address, method, parameters, query, content type, body size,
  * JSON, fields, and only then anything that depends on state.
  */
-import type { IncomingMessage } from 'node:http';
-import type { HttpBindings } from '@hono/node-server';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AppError, type Dialect } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { BodyOf, Operation, ParamsOf, QueryOf } from '@squash/contract/operations/operation';
@@ -17,8 +16,8 @@ import {
   operations,
 } from '@squash/contract/operations/table';
 import type { SentenceSubject } from '@squash/contract/seed-sentences';
-import { type Context, Hono } from 'hono';
 import type { Log } from '@squash/base/log';
+import type { Answer } from './answer.ts';
 import { anybody, type Caller } from './caller.ts';
 import { type Answered, type Audit, auditLine } from './audit.ts';
 import { type JsonObject, readJsonObject, refuseJsonUpload } from './body.ts';
@@ -28,7 +27,8 @@ import { checkScope, parseParams, parsePart, queryOf, subjectOf, unknownFields }
 import { pieceStream } from './piece-stream.ts';
 import { asAppError, dialectOf, errorAnswer } from './problem.ts';
 import type { Reply } from './reply.ts';
-import type { Passed } from './server.ts';
+import { Routes, targetOf, type Texts } from './routes.ts';
+import type { Exchange } from './server.ts';
 import { whileSeen } from './while-seen.ts';
 
 interface Call<T extends Operation> {
@@ -71,46 +71,55 @@ export interface RouterOptions {
   readonly checkOwner: (caller: Caller, params: unknown) => void;
 }
 
-type Env = { Bindings: HttpBindings & Passed };
-type RequestContext = Context<Env>;
+/** Never rejects for what a handler throws: that is an answer. */
+export type Router = (exchange: Exchange) => Promise<Answer>;
 
-export function buildRouter(options: RouterOptions): Hono<Env> {
-  const app = new Hono<Env>({ strict: false });
-  const methods = new Map<string, string[]>();
-  for (const [id, operation] of Object.entries(operations) as [OperationId, Operation][]) {
-    const path = routePath(operation.path);
-    methods.set(path, [...(methods.get(path) ?? []), operation.method]);
-    const answer = (context: RequestContext): Promise<Response> => run(context, id, options);
-    if (id === 'health') app.all(path, answer);
-    else app.on(operation.method, path, answer);
-  }
-  for (const [path, allowed] of methods) {
-    app.all(path, (context) => refuse(context, options, methodNotAllowed(allowed)));
-  }
-  for (const [path, sentence] of Object.entries(notOffered)) {
-    const error = new AppError('not_offered', sentence);
-    app.all(routePath(path), (context) => refuse(context, options, error));
-    app.all(`${routePath(path)}/*`, (context) => refuse(context, options, error));
-  }
-  app.all('/cgi-bin/api/sandboxes/:id/:action', (context) =>
-    refuse(context, options, unknownAction(context.req.param('action'))),
-  );
-  app.all('/cgi-bin/api/sandboxes/:id/:action/*', (context) =>
-    refuse(context, options, unknownAction(context.req.param('action'))),
-  );
-  app.notFound((context) =>
-    refuse(context, options, new AppError('not_found', 'not found: /openapi.json lists what is served')),
-  );
-  app.onError((error, context) => refuse(context, options, asAppError(error)));
-  return app;
+/** An operation for each method of an address. */
+type Methods = Map<string, OperationId>;
+
+export function buildRouter(options: RouterOptions): Router {
+  const routes = new Routes<Methods>();
+  for (const [id, { path, method }] of Object.entries(operations) as [OperationId, Operation][])
+    routes.add(path, new Map()).set(id === 'health' ? anyMethod : method, id);
+  return async (exchange) => {
+    const answer = await route(exchange, routes, options);
+    return exchange.incoming.method === 'HEAD' ? { ...answer, body: null } : answer;
+  };
 }
 
-function routePath(path: string): string {
-  return path.replaceAll(/\{(\w+)\}/g, ':$1');
+async function route(exchange: Exchange, routes: Routes<Methods>, options: RouterOptions): Promise<Answer> {
+  const { path, query } = targetOf(exchange.incoming);
+  const { method = 'GET' } = exchange.incoming;
+  const asked = method === 'HEAD' ? 'GET' : method;
+  const found = [...routes.find(path)];
+  for (const { value, params } of found) {
+    const id = value.get(anyMethod) ?? value.get(asked);
+    if (id !== undefined) return await run({ ...exchange, params, query }, id, options);
+  }
+  const [first] = found;
+  const error = first === undefined ? notServed(path) : new MethodNotAllowed([...first.value.keys()]);
+  return refuse(exchange, options, error);
 }
 
-function unknownAction(action: string): AppError {
-  return new AppError('not_found', `unknown action: ${action}`);
+const anyMethod = '*';
+
+interface RoutedExchange extends Exchange {
+  readonly params: Texts;
+  readonly query: Texts;
+}
+
+/** Addresses of which something can be said, with all below them. */
+const missing = new Routes<string | undefined>();
+for (const [path, sentence] of Object.entries(notOffered)) missing.add(path, sentence);
+missing.add('/cgi-bin/api/sandboxes/{id}/{action}', undefined);
+
+function notServed(path: string): AppError {
+  const found = missing.findAbove(path);
+  if (found === undefined) return new AppError('not_found', 'not found: /openapi.json lists what is served');
+  const { value, params } = found;
+  return value === undefined
+    ? new AppError('not_found', `unknown action: ${params['action']}`)
+    : new AppError('not_offered', value);
 }
 
 class MethodNotAllowed extends AppError {
@@ -122,18 +131,15 @@ class MethodNotAllowed extends AppError {
   }
 }
 
-function methodNotAllowed(allowed: readonly string[]): AppError {
-  return new MethodNotAllowed(allowed);
-}
-
-function refuse(context: RequestContext, options: RouterOptions, error: AppError): Response {
-  const response = errorResponse(error, { dialect: dialectOf(context.req.path), operation: 'none', options });
-  tell(context, options, { operation: null, error, status: response.status, durationMs: 0 });
-  return response;
+function refuse(exchange: Exchange, options: RouterOptions, error: AppError): Answer {
+  const dialect = dialectOf(exchange.incoming.url ?? '');
+  const answer = errorToAnswer(error, { dialect, operation: 'none', options });
+  tell(exchange, options, { operation: null, error, status: answer.status, durationMs: 0 });
+  return answer;
 }
 
 function tell(
-  { env: { caller, asked } }: RequestContext,
+  { caller, asked }: Exchange,
   { audit }: RouterOptions,
   answered: Omit<Answered, 'caller' | 'requestId' | 'peer'>,
 ): void {
@@ -151,24 +157,23 @@ function madeSandbox(id: OperationId, reply: Reply): string | undefined {
   return typeof made === 'string' ? made : undefined;
 }
 
-async function run(context: RequestContext, id: OperationId, options: RouterOptions): Promise<Response> {
+async function run(exchange: RoutedExchange, id: OperationId, options: RouterOptions): Promise<Answer> {
   const operation: Operation = operations[id];
   const startedMs = options.monoMs();
   let subject: SentenceSubject = { sandboxesMax: options.sandboxesMax };
-  let response: Response;
+  let answer: Answer;
   let failure: AppError | undefined;
   let made: string | undefined;
   try {
     if (operation.webSocket !== undefined) {
       throw new AppError('upgrade_required', `Open a WebSocket with the subprotocol ${operation.webSocket}`);
     }
-    const { caller } = context.env;
+    const { caller, incoming, params: raw } = exchange;
     checkScope(operation, caller);
-    const raw = context.req.param() as Record<string, string>;
     subject = { ...subject, sandbox: raw['id'], job: raw['jobId'], module: raw['name'] };
     const params = parseParams(operation, raw);
-    const query = parsePart(operation.query, queryOf(operation, context.req.query()));
-    const object = await readBody(operation, context.env.incoming, options);
+    const query = parsePart(operation.query, queryOf(operation, exchange.query));
+    const object = await readBody(operation, incoming, options);
     subject = { ...subject, ...subjectOf(object) };
     const body = parsePart(operation.body, object);
     options.checkOwner(caller, params);
@@ -178,11 +183,11 @@ async function run(context: RequestContext, id: OperationId, options: RouterOpti
       body,
       unknownFields: unknownFields(operation, object),
       caller,
-      header: (name: string) => context.req.header(name),
-      incoming: context.env.incoming,
+      header: (name: string) => headerOf(incoming, name),
+      incoming,
       /** Made only for those who ask: most handlers end by themselves. */
       get signal() {
-        return AbortSignal.any([context.req.raw.signal, options.stopping]);
+        return AbortSignal.any([goneOf(exchange.outgoing), options.stopping]);
       },
       checkOwner: () => options.checkOwner(caller, params),
     };
@@ -191,16 +196,15 @@ async function run(context: RequestContext, id: OperationId, options: RouterOpti
     const answered = await handler(call as unknown as Call<Operation>);
     const reply = caller.owner === null ? answered : whileSeen(answered, call.checkOwner);
     made = madeSandbox(id, reply);
-    response = replyResponse(reply, operation, {
+    const replied = answerOf(reply, operation, {
       counters: options.counters,
       owner: caller.owner,
-      isHead: context.req.raw.method === 'HEAD',
+      isHead: incoming.method === 'HEAD',
     });
-    const unknown = call.unknownFields.length === 0 ? undefined : warningHeader(call.unknownFields);
-    if (unknown !== undefined) response.headers.set('squash-warning', unknown);
+    answer = warned(replied, call.unknownFields);
   } catch (error) {
     failure = asAppError(error);
-    response = errorResponse(failure, {
+    answer = errorToAnswer(failure, {
       dialect: operation.dialect,
       operation: id,
       options,
@@ -208,13 +212,35 @@ async function run(context: RequestContext, id: OperationId, options: RouterOpti
     });
   }
   const durationMs = options.monoMs() - startedMs;
-  options.counters.record(id, response.status, durationMs);
-  const { status } = response;
+  const { status } = answer;
+  options.counters.record(id, status, durationMs);
   const sandbox = made ?? subject.sandbox;
   // Health is asked by machines every second, and by anybody.
-  if (id !== 'health') tell(context, options, { operation: id, sandbox, error: failure, status, durationMs });
-  options.log.debug('request', { operation: id, status: response.status });
-  return response;
+  if (id !== 'health')
+    tell(exchange, options, { operation: id, sandbox, error: failure, status, durationMs });
+  options.log.debug('request', { operation: id, status });
+  return answer;
+}
+
+function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
+  const value = headers[name];
+  return Array.isArray(value) ? value.join(', ') : value;
+}
+
+/** Aborted when the client goes before it has its answer. */
+function goneOf(outgoing: ServerResponse): AbortSignal {
+  const gone = new AbortController();
+  const abort = (): void => {
+    if (!outgoing.writableFinished) gone.abort();
+  };
+  if (outgoing.closed) abort();
+  else outgoing.once('close', abort);
+  return gone.signal;
+}
+
+function warned(answer: Answer, unknown: readonly string[]): Answer {
+  if (unknown.length === 0) return answer;
+  return { ...answer, headers: { ...answer.headers, 'squash-warning': warningHeader(unknown) } };
 }
 
 async function readBody(
@@ -240,32 +266,33 @@ interface ReplyOptions {
   readonly isHead: boolean;
 }
 
-function replyResponse(reply: Reply, operation: Operation, options: ReplyOptions): Response {
+function answerOf(reply: Reply, operation: Operation, options: ReplyOptions): Answer {
   const status = operation.answers[0]?.status ?? 200;
   switch (reply.type) {
     case 'empty':
-      return new Response(null, { status: reply.status ?? status, headers: { ...reply.headers } });
+      return { status: reply.status ?? status, headers: { ...reply.headers }, body: null };
     case 'json':
-      return new Response(JSON.stringify(reply.value), {
+      return {
         status,
         headers: { ...reply.headers, 'content-type': 'application/json', 'cache-control': 'no-store' },
-      });
+        body: JSON.stringify(reply.value),
+      };
     case 'bytes':
-      return bytesResponse(reply, status, options);
+      return bytesAnswer(reply, status, options);
     case 'text':
-      return new Response(reply.text, { status, headers: { 'content-type': reply.contentType } });
+      return { status, headers: { 'content-type': reply.contentType }, body: reply.text };
     case 'file':
-      return fileResponse(reply, status, options);
+      return fileAnswer(reply, status, options);
     case 'stream':
-      return streamResponse(reply, status, options);
+      return streamAnswer(reply, status, options);
   }
 }
 
-function fileResponse(
+function fileAnswer(
   { file, bytes, contentType, onEnd }: Extract<Reply, { type: 'file' }>,
   status: number,
   { counters, isHead }: ReplyOptions,
-): Response {
+): Answer {
   counters.transfers += 1;
   const body = fileStream(file, () => {
     counters.transfers -= 1;
@@ -277,15 +304,15 @@ function fileResponse(
     'content-length': `${bytes}`,
     'cache-control': 'no-store',
   };
-  return new Response(isHead ? null : body, { status, headers });
+  return { status, headers, body: isHead ? null : body };
 }
 
 /** Whoever answers a HEAD with bytes has begun for nothing, so handlers do not. */
-function bytesResponse(
+function bytesAnswer(
   { pieces, bytes, contentType, onEnd, ...reply }: Extract<Reply, { type: 'bytes' }>,
   status: number,
   { counters }: ReplyOptions,
-): Response {
+): Answer {
   counters.transfers += 1;
   const end = (): void => {
     counters.transfers -= 1;
@@ -298,24 +325,24 @@ function bytesResponse(
     ...(bytes === undefined ? {} : { 'content-length': `${bytes}` }),
     'cache-control': 'no-store',
   };
-  return new Response(body, { status: reply.status ?? status, headers });
+  return { status: reply.status ?? status, headers, body };
 }
 
-function streamResponse(
+function streamAnswer(
   reply: Extract<Reply, { type: 'stream' }>,
   status: number,
   { counters, owner, isHead }: ReplyOptions,
-): Response {
+): Answer {
   const headers = {
     'content-type': reply.contentType,
     'cache-control': 'no-store',
     'x-accel-buffering': 'no',
   };
   // Nobody would read it: an iteration that is begun and not read is never ended.
-  if (isHead) return new Response(null, { status, headers });
+  if (isHead) return { status, headers, body: null };
   const release = reply.isCounted === true ? () => undefined : counters.streams.take(owner);
   const body = pieceStream({ pieces: reply.pieces, keepAlive: reply.keepAlive, onEnd: release });
-  return new Response(body, { status, headers });
+  return { status, headers, body };
 }
 
 interface ErrorContext {
@@ -325,7 +352,7 @@ interface ErrorContext {
   readonly subject?: SentenceSubject;
 }
 
-function errorResponse(error: AppError, context: ErrorContext): Response {
+function errorToAnswer(error: AppError, context: ErrorContext): Answer {
   const { log } = context.options;
   if (error.code === 'internal') {
     const stack = error.cause instanceof Error ? error.cause.stack : String(error.cause);
@@ -333,5 +360,5 @@ function errorResponse(error: AppError, context: ErrorContext): Response {
   }
   const { status, headers, body } = errorAnswer(error, context.dialect, context.subject);
   const allow = error instanceof MethodNotAllowed ? { allow: error.allowed } : {};
-  return new Response(body, { status, headers: { ...headers, ...allow } });
+  return { status, headers: { ...headers, ...allow }, body };
 }

@@ -18,10 +18,10 @@ import {
 import { chmod } from 'node:fs/promises';
 import { type AddressInfo, isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { Log } from '@squash/base/log';
+import { type Answer, sendAnswer } from './answer.ts';
 import { type Asked, type Audit, auditLine } from './audit.ts';
 import { anybody, type Caller } from './caller.ts';
 import type { Peer } from './connection-owner.ts';
@@ -51,7 +51,7 @@ export interface HttpServerOptions {
   readonly peerOf: (socket: Socket) => Peer;
   /** The client's user, where `peerOf` has found it out. */
   readonly uidOf: (socket: Socket) => number | undefined;
-  readonly fetch: (request: Request, bindings: Bindings) => Promise<Response> | Response;
+  readonly answer: (exchange: Exchange) => Promise<Answer>;
   /** Takes over a request to upgrade that has passed the gate. Resolves when the connection is over. */
   readonly upgrade: (request: UpgradeRequest, passed: Passed) => Promise<void>;
   readonly audit: Audit;
@@ -73,7 +73,10 @@ export interface Bound {
   readonly port: number;
 }
 
-export type Bindings = HttpBindings & Passed;
+export interface Exchange extends Passed {
+  readonly incoming: IncomingMessage;
+  readonly outgoing: ServerResponse;
+}
 
 export class HttpServer {
   readonly #options: HttpServerOptions;
@@ -193,15 +196,6 @@ export class HttpServer {
       secured === undefined ? createServer(options) : createSecureServer({ ...options, ...secured });
     const newcomers = new Newcomers(this.#options);
     greet(server, newcomers, secured === undefined ? 'connection' : 'secureConnection');
-    const { fetch } = this.#options;
-    const answer = (request: Request, { incoming, outgoing }: HttpBindings) =>
-      fetch(request, { incoming, outgoing, ...this.#passedOf(incoming) });
-    const listener = getRequestListener((request, bindings) => answer(request, bindings as HttpBindings), {
-      hostname: 'localhost',
-      // Answers of Hono's own kind: one of Node's is read as a stream again, which took an eighth of a burst's time here.
-      overrideGlobalObjects: true,
-      errorHandler: (error) => this.#failure(error),
-    });
     const serve = (incoming: IncomingMessage, outgoing: ServerResponse, expects: boolean): void => {
       this.#begin();
       this.#answering.add(outgoing);
@@ -227,7 +221,7 @@ export class HttpServer {
       const forget = this.#keyWatch.add(this.#passedOf(incoming).caller, incoming.socket);
       if (forget !== undefined) outgoing.once('close', forget);
       if (expects) outgoing.writeContinue();
-      void listener(incoming, outgoing);
+      void this.#answer(incoming, outgoing);
     };
     server.on('request', (incoming: IncomingMessage, outgoing: ServerResponse) =>
       serve(incoming, outgoing, false),
@@ -311,7 +305,9 @@ export class HttpServer {
     if ((incoming.headersDistinct['host']?.length ?? 0) > 1) {
       return new AppError('invalid_request', 'the request names more than one Host');
     }
-    return undefined;
+    return URL.canParse(`http://${incoming.headers.host ?? 'localhost'}`)
+      ? undefined
+      : new AppError('invalid_request', 'the Host is malformed');
   }
 
   #gate(incoming: IncomingMessage, transport: RequestHead['transport'], asked: Asked): AppError | undefined {
@@ -445,17 +441,20 @@ export class HttpServer {
     return { sender, release: () => forget?.() };
   }
 
-  /** The request could not even be turned into a Request: its target or Host is no URL. */
-  #failure(error: unknown): Response {
-    const isMalformed = error instanceof Error && error.name === 'RequestError';
-    if (!isMalformed) this.#options.log.error('request.fault', { error });
-    const { status, headers, body } = errorAnswer(
-      isMalformed
-        ? new AppError('invalid_request', 'the request target or the Host is malformed')
-        : new AppError('internal', 'A fault in Squash itself; the daemon’s log has the details'),
-      'native',
-    );
-    return new Response(body, { status, headers });
+  async #answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const answer = await this.#options
+      .answer({ incoming, outgoing, ...this.#passedOf(incoming) })
+      .catch((error: unknown) => this.#fault(error));
+    await sendAnswer(answer, incoming, outgoing).catch((error: unknown) => {
+      this.#fault(error);
+      outgoing.destroy();
+    });
+  }
+
+  #fault(error: unknown): Answer {
+    this.#options.log.error('request.fault', { error });
+    const sentence = 'A fault in Squash itself; the daemon’s log has the details';
+    return errorAnswer(new AppError('internal', sentence), 'native');
   }
 }
 

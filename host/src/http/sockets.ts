@@ -14,6 +14,7 @@ import { type MessageSocket, type UpgradeRequest, WebSocketUpgrader } from './me
 import { checkScope, parseParams, parsePart, queryOf } from './parse.ts';
 import { asAppError } from './problem.ts';
 import { refuseSocket } from './refuse-socket.ts';
+import { Routes, targetOf, type Texts } from './routes.ts';
 import type { Passed } from './server.ts';
 
 interface SocketCall<T extends Operation> {
@@ -47,29 +48,20 @@ export interface SocketOptions {
 interface Route {
   readonly id: SocketOperationId;
   readonly operation: Operation;
-  readonly path: RegExp;
   readonly upgrader: WebSocketUpgrader;
 }
 
 export class Sockets {
   readonly #options: SocketOptions;
-  readonly #routes: readonly Route[];
+  readonly #routes = new Routes<Route>();
 
   constructor(options: SocketOptions) {
     this.#options = options;
-    this.#routes = (Object.entries(operations) as [SocketOperationId, Operation][]).flatMap(
-      ([id, operation]) =>
-        operation.webSocket === undefined
-          ? []
-          : [
-              {
-                id,
-                operation,
-                path: pathOf(operation),
-                upgrader: new WebSocketUpgrader(operation.webSocket),
-              },
-            ],
-    );
+    for (const [id, operation] of Object.entries(operations) as [SocketOperationId, Operation][]) {
+      const { webSocket, path } = operation;
+      if (webSocket !== undefined)
+        this.#routes.add(path, { id, operation, upgrader: new WebSocketUpgrader(webSocket) });
+    }
   }
 
   /** Resolves when the connection is over. */
@@ -108,12 +100,12 @@ export class Sockets {
 
   async #handle(
     { id, operation }: Route,
-    asked: { readonly raw: Record<string, string>; readonly query: URLSearchParams; readonly caller: Caller },
+    asked: { readonly raw: Texts; readonly query: Texts; readonly caller: Caller },
   ): Promise<Conversation> {
     const { caller } = asked;
     checkScope(operation, caller);
     const params = parseParams(operation, asked.raw);
-    const query = parsePart(operation.query, queryOf(operation, Object.fromEntries(asked.query)));
+    const query = parsePart(operation.query, queryOf(operation, asked.query));
     const checkOwner = (): void => this.#options.checkOwner(caller, params);
     checkOwner();
     // As in the router: picking by a variable id loses which handler belongs to which operation.
@@ -121,28 +113,9 @@ export class Sockets {
     return await handler({ params, query, caller, checkOwner } as unknown as SocketCall<Operation>);
   }
 
-  #find({ url = '' }: IncomingMessage) {
-    const [path = '', query = ''] = url.split('?', 2);
-    for (const route of this.#routes) {
-      const groups = route.path.exec(path)?.groups;
-      if (groups === undefined) continue;
-      const raw = Object.fromEntries(Object.entries(groups).map(([name, text]) => [name, decoded(text)]));
-      return { route, raw, query: new URLSearchParams(query) };
-    }
+  #find(incoming: IncomingMessage) {
+    const { path, query } = targetOf(incoming);
+    for (const { value: route, params: raw } of this.#routes.find(path)) return { route, raw, query };
     throw new AppError('not_found', 'No WebSocket is served at this address');
-  }
-}
-
-/** Matches a request's path, with its parameters as groups. */
-export function pathOf({ path }: Operation): RegExp {
-  return new RegExp(`^${path.replaceAll(/\{(\w+)\}/g, '(?<$1>[^/]+)')}/?$`);
-}
-
-/** As the router decodes parameters: what is no encoding stays as it is. */
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
   }
 }

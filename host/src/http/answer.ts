@@ -1,0 +1,85 @@
+/** What is sent to a client, no faster than it takes it, and what becomes of a body that nobody has read. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+/** Of a body that nobody reads, behind its answer. */
+const unread = { bytesMax: 67_108_864, ms: 500 } as const;
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  /** A stream is cancelled where the client goes away; one that fails cuts the connection, for its status is sent already. */
+  readonly body: string | ReadableStream<Uint8Array> | null;
+}
+
+/** Resolves when nothing is left to send. */
+export async function sendAnswer(
+  { status, headers, body }: Answer,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): Promise<void> {
+  outgoing.once('close', () => dropBody(incoming));
+  if (typeof body === 'string') {
+    outgoing.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) });
+    outgoing.end(body);
+    return;
+  }
+  outgoing.writeHead(status, { ...headers });
+  if (body === null) outgoing.end();
+  else await sendStream(body, outgoing);
+}
+
+async function sendStream(body: ReadableStream<Uint8Array>, outgoing: ServerResponse): Promise<void> {
+  const reader = body.getReader();
+  const cancel = (): void => {
+    // How its maker ends is the maker's own.
+    reader.cancel().catch(() => undefined);
+  };
+  if (outgoing.destroyed) {
+    cancel();
+    return;
+  }
+  outgoing.once('close', cancel);
+  outgoing.flushHeaders();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      if (!outgoing.write(value)) await hasRoom(outgoing);
+    }
+    outgoing.end();
+  } catch {
+    outgoing.destroy();
+  }
+}
+
+/** Or nobody is there any more. */
+async function hasRoom(outgoing: ServerResponse): Promise<void> {
+  if (outgoing.destroyed) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  outgoing.once('drain', resolve).once('close', resolve);
+  await promise;
+  outgoing.off('drain', resolve).off('close', resolve);
+}
+
+/**
+ * What a client still sends of a body behind its answer is read and thrown away, so that it sees the answer; one that sends too much, or
+ * for too long, is cut off.
+ */
+function dropBody(incoming: IncomingMessage): void {
+  if (incoming.complete || incoming.destroyed) return;
+  let bytes = 0;
+  const end = (): void => {
+    clearTimeout(timer);
+    incoming.off('data', count);
+  };
+  const cut = (): void => {
+    end();
+    incoming.socket.destroySoon();
+  };
+  const count = (piece: Buffer): void => {
+    bytes += piece.length;
+    if (bytes > unread.bytesMax) cut();
+  };
+  const timer = setTimeout(cut, unread.ms).unref();
+  incoming.on('data', count).once('end', end).once('error', end).resume();
+}
