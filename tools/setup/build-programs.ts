@@ -16,6 +16,7 @@ import { build } from 'esbuild';
 import type { start } from '../../cli/src/main.ts';
 import type { loadDaemon } from '../../host/src/main.ts';
 import { withStandIn } from './daemon-stand-in.ts';
+import { lateModules, lateNamespace } from './late-modules.ts';
 import { lateZod } from './late-zod.ts';
 
 export interface BuiltHead {
@@ -30,6 +31,8 @@ interface Program {
   readonly external?: readonly string[];
   /** Its schemas are made when they are first used. */
   readonly lateSchemas?: boolean;
+  /** It rarely needs what is loaded late then. */
+  readonly lateModules?: boolean;
   /** Runs usual calls, whose functions are then compiled in the file: else each is compiled when it is first called. */
   readonly use?: (exported: object) => Promise<void>;
 }
@@ -64,6 +67,7 @@ const programs: Readonly<Record<string, Program>> = {
   'host/src/main.ts': {
     flags: async () => (await import('../../base/src/daemon-command.ts')).memoryFlags,
     lateSchemas: true,
+    lateModules: true,
     // For buckets alone, a third of the file; for agents that ask for it.
     external: ['@aws-sdk/*', '@modelcontextprotocol/*'],
     // It loads its greater part when it has begun.
@@ -93,6 +97,7 @@ const silentInputs = [
   'base/bin/built.cjs',
   'tools/setup/build-programs.ts',
   'tools/setup/daemon-stand-in.ts',
+  'tools/setup/late-modules.ts',
   'tools/setup/late-zod.ts',
 ];
 const installed = 'node_modules/.package-lock.json';
@@ -106,7 +111,7 @@ const { metaOf } = createRequire(import.meta.url)('../../base/bin/built.cjs') as
 
 async function bundle(
   source: string,
-  { external = [], lateSchemas = false }: Program,
+  { external = [], ...late }: Program,
 ): Promise<{ readonly code: string; readonly paths: readonly string[] }> {
   const result = await build({
     absWorkingDir: root,
@@ -139,10 +144,13 @@ async function bundle(
           });
         },
       },
-      ...(lateSchemas ? [lateZod] : []),
+      ...(late.lateSchemas === true ? [lateZod] : []),
+      ...(late.lateModules === true ? [lateModules] : []),
     ],
   });
-  const read = Object.keys(result.metafile.inputs).map((path) => relative(root, join(root, path)));
+  const read = Object.keys(result.metafile.inputs)
+    .filter((path) => !path.startsWith(lateNamespace))
+    .map((path) => relative(root, join(root, path)));
   // Of libraries, what npm writes when it has changed any: they are a thousand files.
   const paths = read.map((path) => (path.startsWith('node_modules/') ? installed : path));
   const text = result.outputFiles[0]?.text ?? '';
