@@ -52,6 +52,7 @@ const whole = [
   'tests/e2e/terminal.test.ts',
   'tests/e2e/usage.test.ts',
   'tests/e2e/volumes.test.ts',
+  'tests/e2e/webhooks.test.ts',
   'tests/egress/approvals.test.ts',
   'tests/egress/bypass.test.ts',
   'tests/egress/changes.test.ts',
@@ -62,6 +63,7 @@ const whole = [
   'tests/faults/exec-delete.test.ts',
   'tests/faults/hung-start.test.ts',
   'tests/faults/late-removal.test.ts',
+  'tests/faults/lost-layer.test.ts',
   'tests/faults/lost-upper.test.ts',
   'tests/faults/mended.test.ts',
   'tests/faults/restart.test.ts',
@@ -70,6 +72,7 @@ const whole = [
   'tests/security/file-operations.test.ts',
   'tests/security/hijack.test.ts',
   'tests/security/hostile-images.test.ts',
+  'tests/security/own-ids.test.ts',
   'tests/security/previews.test.ts',
   'tests/security/programs.test.ts',
 ];
