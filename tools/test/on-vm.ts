@@ -62,6 +62,7 @@ const whole = [
   'tests/egress/unread.test.ts',
   'tests/egress/upstreams.test.ts',
   'tests/faults/abandoned.test.ts',
+  'tests/faults/crash.test.ts',
   'tests/faults/dead-pid-one.test.ts',
   'tests/faults/exec-delete.test.ts',
   'tests/faults/full-disk.test.ts',
