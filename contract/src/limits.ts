@@ -179,8 +179,8 @@ export const limits = {
   cpuMax: 1_024,
   memoryMbMin: 8,
   memoryMbMax: 4_194_304,
-  /** Room that a start is taken to need until its memory can be measured: PID 1, its tables and a first command. */
-  startMemoryBytes: 16_777_216,
+  /** Room that a start is taken to need until its memory can be measured: PID 1, its tables and a first command; a microVM's monitor and guest. */
+  startMemoryBytes: { chroot: 16_777_216, vm: 268_435_456 },
   /** A hundred times what the host has: more is no bound. */
   overcommitPercentMax: 10_000,
   /** Ten years: a number that overflows no timer. */

@@ -8,7 +8,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import type { ApprovalInfo } from '@squash/contract/approvals';
 import { cliCommand, cliEnvironment, squash, startCli } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
-import { waitFor } from '../support/wait.ts';
+import { patience, waitFor } from '../support/wait.ts';
 
 let daemon: TestDaemon;
 
@@ -67,7 +67,10 @@ class Agent implements AsyncDisposable {
     given: Arguments = {},
     options: Parameters<Client['callTool']>[1] = {},
   ): Promise<Result> {
-    const result = await this.client.callTool({ name, arguments: { ...given } }, options);
+    const result = await this.client.callTool(
+      { name, arguments: { ...given } },
+      { timeout: 60_000 * patience, ...options },
+    );
     const content = result.content as Result['content'];
     return {
       text: content.map(({ text }) => text ?? '').join('\n'),

@@ -15,6 +15,7 @@ import {
   TimedOut,
 } from '@squash/sdk';
 import { packModule } from '../support/base-layer.ts';
+import { isOnVms } from '../support/backend.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -215,9 +216,11 @@ test('the operator’s nouns answer, and events go on behind the last one', asyn
     (await readFile(join(folder, 'back.squashfs'))).equals(await readFile(join(folder, 'm.squashfs'))),
   );
   const volume = await squash.volumes.create({ name: 'data', size_mb: 16 });
+  if (isOnVms) await box.pause({ keep: 'files' });
   const mount = await box.mounts.attach({ volume: volume.id, path: '/data' });
   assert.equal((await all(box.mounts.list())).length, 1);
   await box.mounts.detach(mount.id);
+  if (isOnVms) await box.resume();
   await squash.volumes.remove('data');
   const key = await squash.keys.create({ name: 'ci', owner: 'team', scope: 'read' });
   const other = new Squash({ url: daemon.url, token: key.token });

@@ -179,7 +179,7 @@ describe('the SSH gateway', () => {
     await waitFor(
       'it is gone',
       () =>
-        processesOf(scene.daemon.dataDir).every(({ command }) => !command.includes('gateway')) &&
+        processesOf(scene.daemon.dataDir).every(({ command }) => !/[ /]gateway/.test(command)) &&
         gateways().length === 0,
     );
     await scene.daemon.start();

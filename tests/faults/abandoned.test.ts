@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { seenAs } from '../support/backend.ts';
 import { expectNoLeaks, processesOf } from '../support/leaks.ts';
 import { abandonedDirectories, removeAbandoned } from '../support/owned-directory.ts';
 
@@ -25,7 +26,7 @@ test('daemon, launcher and sandboxes of a killed test are ended by the next run'
   const [said] = (await once(child.stdout, 'data')) as [Buffer];
   const directory = said.toString().trim();
   assert.match(directory, /\/squash-test-/);
-  const names = ['host/src/main.ts', 'egress/src/main.ts', 'squash-launch resident', 'sleep 5190'];
+  const names = ['host/src/main.ts', 'egress/src/main.ts', 'squash-launch resident', seenAs('sleep 5190')];
   const running = (): readonly string[] =>
     names.filter((name) => processesOf(directory).some(({ command }) => command.includes(name)));
   assert.deepEqual(running(), names);

@@ -9,10 +9,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type RawData, WebSocket } from 'ws';
 import { type ApiAnswer, ApiClient } from '../support/api-client.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { patience } from '../support/wait.ts';
 import { boxPath, sandboxesPath } from './model.ts';
 
 /** Ten times what a removal takes when the machine is busy. */
-const answerMsMax = 20_000;
+const answerMsMax = 20_000 * patience;
 const gone = 'sandbox_not_found';
 
 /** How one request ended: a code, or the reason that the command's record says. */

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { limits } from '@squash/contract/limits';
 import type { SandboxInfo } from '@squash/contract/sandbox';
+import { written } from '../support/backend.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { processesOf, signalAll } from '../support/leaks.ts';
 import { waitFor } from '../support/wait.ts';
@@ -27,7 +28,7 @@ const readyMsMax = 60_000;
 test('a launcher that hangs when a daemon starts is replaced within the time that serve --detach waits, and ending the start waits for nobody', async () => {
   await using daemon = await TestDaemon.start();
   await daemon.call('POST', sandboxesPath, { id: 'dev', memory_mb: 64 });
-  await output(daemon, 'dev', 'echo kept > /root/file');
+  await output(daemon, 'dev', `echo kept > /root/file${written}`);
   await daemon.kill();
   signalAll(daemon.dataDir, 'SIGSTOP', ({ command }) => command.includes('squash-launch resident'));
   await daemon.launch();

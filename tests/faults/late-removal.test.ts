@@ -6,6 +6,7 @@ import { describe, test } from 'node:test';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { ApiClient } from '../support/api-client.ts';
+import { isOnVms, seenAs } from '../support/backend.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { cgroupsOf, type ProcessEntry, processesOf, signalAll } from '../support/leaks.ts';
 import { waitFor } from '../support/wait.ts';
@@ -47,7 +48,7 @@ describe('a removal', { concurrency: true }, () => {
     for (const id of ['one', 'two']) await daemon.call('POST', sandboxesPath, { id, memory_mb: 64 });
     const command = api.post(boxPath('one', '/exec'), { cmd: 'sleep 600' });
     await waitFor('the command to run', () =>
-      processesOf(daemon.dataDir).some((entry) => entry.command.includes('sleep 600')),
+      processesOf(daemon.dataDir).some((entry) => entry.command.includes(seenAs('sleep 600'))),
     );
     signalAll(daemon.dataDir, 'SIGSTOP', isLauncher);
     try {
@@ -74,7 +75,7 @@ describe('a removal', { concurrency: true }, () => {
     const api = new ApiClient(daemon);
     await daemon.call('POST', sandboxesPath, { id: 'first', memory_mb: 64 });
     await daemon.call('DELETE', boxPath('first'));
-    const layers = join(daemon.dataDir, 'layers');
+    const layers = join(daemon.dataDir, isOnVms ? 'vm/layers' : 'layers');
     signalAll(daemon.dataDir, 'SIGSTOP', isLauncher);
     const created = api.post(sandboxesPath, { id: 'one', memory_mb: 64 });
     await waitFor('the create', async () => (await api.get(boxPath('one'))).status === 200);
@@ -83,7 +84,8 @@ describe('a removal', { concurrency: true }, () => {
     for (let asked = 0; asked < 3; asked += 1) assert.equal(await pending(daemon), undefined);
     renameSync(layers, `${layers}.away`);
     signalAll(daemon.dataDir, 'SIGCONT', isLauncher);
-    assert.equal((await created).json.code, 'launch_failed');
+    // A microVM's start is given up when the removal comes.
+    assert.equal((await created).json.code, isOnVms ? 'sandbox_not_found' : 'launch_failed');
     renameSync(`${layers}.away`, layers);
     assert.equal((await removed).status, 204);
     assert.equal(await pending(daemon), undefined);

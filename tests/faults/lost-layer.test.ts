@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { packModule } from '../support/base-layer.ts';
+import { written } from '../support/backend.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { removeDataDirectory } from '../support/data-directory.ts';
 import { processesOf, signalAll } from '../support/leaks.ts';
@@ -34,7 +35,7 @@ test('a layer that is gone and a module that is cut off fail their sandboxes by 
     const layers = ['000-base-test', '100-tool'];
     await daemon.call('POST', sandboxesPath, { id: 'lost', layers, memory_mb: 64 });
     await daemon.call('POST', sandboxesPath, { id: 'other', memory_mb: 64 });
-    await output(daemon, 'lost', 'echo kept > /kept');
+    await output(daemon, 'lost', `echo kept > /kept${written}`);
     await endEverything(daemon);
     const index = JSON.parse(readFileSync(join(daemon.dataDir, 'layers/index.json'), 'utf8')) as Index;
     const digest = index.files['modules/100-tool.squashfs']?.digest ?? '';

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import type { SandboxInfo } from '@squash/contract/sandbox';
+import { written } from '../support/backend.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { removeDataDirectory } from '../support/data-directory.ts';
 import { waitFor } from '../support/wait.ts';
@@ -40,7 +41,7 @@ test('a lost upper is made anew and told where a power cut may have taken it, an
   await using daemon = await TestDaemon.start({ env: { SQUASH_UPPER: 'directory' } });
   for (const id of ['old', 'new', 'kept']) {
     await daemon.call('POST', sandboxesPath, { id, memory_mb: 64 });
-    await output(daemon, id, 'echo text > /root/file');
+    await output(daemon, id, `echo text > /root/file${written}`);
   }
   await daemon.kill();
   age(daemon, 'old');
@@ -70,7 +71,7 @@ test('a sandbox whose row a power cut took goes where nobody can have used it, a
   for (const id of ids) await daemon.call('POST', sandboxesPath, { id, memory_mb: 64 });
   const shadow = (id: string): string => join(daemon.dataDir, 'sandboxes', id, '.meta/sandbox.json');
   const isThere = (id: string): boolean => existsSync(join(daemon.dataDir, 'sandboxes', id));
-  await output(daemon, 'used', 'echo text > /root/file');
+  await output(daemon, 'used', `echo text > /root/file${written}`);
   await waitFor('the rows to be written beside them', () => ids.every((id) => existsSync(shadow(id))));
   await daemon.cutPower();
   for (const id of ['begun', 'used']) daemon.forgetRow(id);

@@ -7,6 +7,7 @@ import type { Problem } from '@squash/contract/daemon';
 import type { JobInfo } from '@squash/contract/exec';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { squash } from '../support/cli.ts';
+import { written } from '../support/backend.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { processesOf, signalAll } from '../support/leaks.ts';
 import { needsRoot } from '../support/small-disk.ts';
@@ -37,7 +38,7 @@ async function daemonWithJob(
 ): Promise<{ readonly daemon: TestDaemon; readonly job: number }> {
   const daemon = await TestDaemon.start({ env });
   await daemon.call('POST', sandboxesPath, { id: 'dev', memory_mb: 64 });
-  await output(daemon, 'dev', 'echo kept > /root/file');
+  await output(daemon, 'dev', `echo kept > /root/file${written}`);
   const started = await daemon.call('POST', boxPath('dev', '/exec-bg'), { cmd: 'sleep 600', timeout: 700 });
   return { daemon, job: (started as JobInfo).job_id };
 }

@@ -11,7 +11,7 @@ import type { ExecRecord, JobInfo } from '@squash/contract/exec';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { squashOk } from '../support/cli.ts';
 import { Store } from '../../host/src/store/store.ts';
-import { isOnVms } from '../support/backend.ts';
+import { isOnVms, seenAs, written } from '../support/backend.ts';
 import { type DaemonOptions, TestDaemon } from '../support/daemon.ts';
 import { sandboxCgroupsOf, processesOf, signalAll } from '../support/leaks.ts';
 import { needsRoot } from '../support/small-disk.ts';
@@ -78,7 +78,7 @@ test('a polite stop lets a request in progress finish and leaves jobs running', 
 
 test('after a reboot sandboxes start again on their upper and their commands are lost', async () => {
   await using daemon = await daemonWith('dev');
-  await output(daemon, 'dev', 'echo kept > /root/file');
+  await output(daemon, 'dev', `echo kept > /root/file${written}`);
   const job = await startJob(daemon, 'dev', 'sleep 600');
   await waitFor('its own file', () => existsSync(join(daemon.dataDir, 'sandboxes/dev/.meta/sandbox.json')));
   await daemon.cutPower();
@@ -250,7 +250,7 @@ test('a database that is missing, empty or was never used beside sandboxes refus
     assert.match(daemon.output.slice(daemon.output.lastIndexOf('daemon.failed')), /database_missing/, what);
   }
   // What ran goes on: nothing was decided about it.
-  assert.ok(processesOf(daemon.dataDir).some(({ command }) => command.includes('sleep 600')));
+  assert.ok(processesOf(daemon.dataDir).some(({ command }) => command.includes(seenAs('sleep 600'))));
   assert.equal((await daemon.repair())['sandboxes'], 1);
   await daemon.start();
   await waitFor('the sandbox to be back', async () => {

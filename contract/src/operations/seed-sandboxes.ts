@@ -17,6 +17,7 @@ const seedCreate = defineOperation({
     'quota_exceeded',
     'sandbox_exists',
     'sandbox_limit',
+    'sandbox_not_found',
     'ceiling_exceeded',
     'host_full',
     'module_not_found',

@@ -12,6 +12,7 @@ import { limits } from '@squash/contract/limits';
 import type { CreateRequest } from '@squash/contract/sandbox';
 import type { Metric } from '@squash/base/metric';
 import type { HostRoom } from '../drivers/driver.ts';
+import { wishedBackend } from '../sandbox/backend.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { SandboxRow } from '#store/rows.ts';
 import type { World } from '../sandbox/world.ts';
@@ -45,16 +46,18 @@ export interface Shortage {
   readonly why: string;
 }
 
+/** Sandboxes whose memory can't be measured yet, with the one that is asked for: what each is taken to need. */
+type Starts = readonly number[];
+
 /** The state before a create, and the create. */
-export interface Asked {
+interface Asked {
   readonly room: HostRoom;
   /** With what is asked for. */
   readonly promised: Promised;
-  /** Sandboxes whose memory can't be measured yet, with the one that is asked for. */
-  readonly starting: number;
+  readonly starting: Starts;
 }
 
-export function shortageOf({ room, promised, starting }: Asked, rules: AdmissionRules): Shortage | undefined {
+function shortageOf({ room, promised, starting }: Asked, rules: AdmissionRules): Shortage | undefined {
   return (
     shortageOfDisk(room) ??
     shortageOfMemory(room, starting, rules) ??
@@ -76,12 +79,12 @@ function shortageOfDisk({ disk: { availableBytes, markBytes } }: HostRoom): Shor
 
 function shortageOfMemory(
   { memory: { availableBytes } }: HostRoom,
-  starting: number,
+  starting: Starts,
   { memoryReserveBytes }: AdmissionRules,
 ): Shortage | undefined {
-  const needed = starting * limits.startMemoryBytes;
+  const needed = starting.reduce((sum, bytes) => sum + bytes, 0);
   if (memoryReserveBytes === 0 || availableBytes - needed >= memoryReserveBytes) return undefined;
-  const others = starting === 1 ? '' : `, ${starting - 1} other sandboxes are being started`;
+  const others = starting.length < 2 ? '' : `, ${starting.length - 1} other sandboxes are being started`;
   const why = `the host has ${inMib(availableBytes)} of memory available${others}, and SQUASH_MEMORY_RESERVE_MB keeps ${inMib(memoryReserveBytes)}: remove sandboxes, or try again later`;
   return { resource: 'memory', code: 'host_full', why };
 }
@@ -113,7 +116,7 @@ export class Admission {
   readonly #quotas: Quotas;
   readonly #rules: AdmissionRules;
   /** Creates that have no row yet. */
-  readonly #reserved = new Map<SandboxId, Asking>();
+  readonly #reserved = new Map<SandboxId, Asking & { readonly startBytes: number }>();
   /** What sandboxes are to have more, before their rows say it. */
   readonly #growing = new Set<Asking>();
   readonly #refused: Record<Resource, number> = { memory: 0, cpu: 0, disk: 0 };
@@ -137,9 +140,10 @@ export class Admission {
   /** Takes a place for a create, until `release`. @throws quota_exceeded, host_full, disk_full */
   reserve(request: CreateRequest): void {
     const what = `create sandbox "${request.id}"`;
-    const own: Asking = {
+    const own = {
       owner: request.owner,
-      sandboxes: 1,
+      sandboxes: 1 as const,
+      startBytes: limits.startMemoryBytes[wishedBackend(this.#world, request)],
       memoryBytes: request.memoryMb * mib,
       cpus: request.cpu,
       diskBytes: this.#diskBytes(this.#world.fixedLimits.upperBytesMax),
@@ -162,8 +166,9 @@ export class Admission {
   }
 
   /** For one at rest that is to run again, with the files that it has: a full disk keeps nobody from making room in it. @throws host_full */
-  checkStart({ id }: Pick<SandboxRow, 'id'>): void {
-    const short = shortageOfMemory(this.#world.driver.room(), this.#starting() + 1, this.#rules);
+  checkStart({ id, backend }: Pick<SandboxRow, 'id' | 'backend'>): void {
+    const starting = [limits.startMemoryBytes[backend], ...this.#starting()];
+    const short = shortageOfMemory(this.#world.driver.room(), starting, this.#rules);
     this.#refuse(`start sandbox "${id}"`, short);
   }
 
@@ -171,9 +176,9 @@ export class Admission {
   checkAgain(what: string, sandbox: Sandbox): void {
     const room = this.#world.driver.room();
     const isDown = sandbox.state.phase === 'failed' || sandbox.state.phase === 'stopped';
+    const starting = [limits.startMemoryBytes[sandbox.row.backend], ...this.#starting()];
     const short =
-      shortageOfDisk(room) ??
-      (isDown ? shortageOfMemory(room, this.#starting() + 1, this.#rules) : undefined);
+      shortageOfDisk(room) ?? (isDown ? shortageOfMemory(room, starting, this.#rules) : undefined);
     this.#refuse(`${what} sandbox "${sandbox.row.id}"`, short);
   }
 
@@ -207,7 +212,7 @@ export class Admission {
   }
 
   problems(): readonly Problem[] {
-    const short = shortageOfMemory(this.#world.driver.room(), 0, this.#rules);
+    const short = shortageOfMemory(this.#world.driver.room(), [], this.#rules);
     return short === undefined
       ? []
       : [{ code: 'memory_low', message: `no sandbox can be created: ${short.why}` }];
@@ -272,12 +277,13 @@ export class Admission {
     ];
   }
 
-  #check(what: string, own: Promised): void {
+  #check(what: string, own: Promised & { readonly startBytes: number }): void {
     const { memoryPercentMax, cpuPercentMax, diskPercentMax } = this.#rules;
     // Ten thousand rows are not looked at for a sum that nothing bounds.
     const isCounted = memoryPercentMax + cpuPercentMax + diskPercentMax > 0;
     const promised = isCounted ? sum([this.#promised(), own]) : own;
-    const asked = { room: this.#world.driver.room(), promised, starting: this.#starting() + 1 };
+    const starting = [own.startBytes, ...this.#starting()];
+    const asked = { room: this.#world.driver.room(), promised, starting };
     this.#refuse(what, shortageOf(asked, this.#rules));
   }
 
@@ -296,11 +302,14 @@ export class Admission {
     return sum([...rows, ...this.#reserved.values(), ...this.#growing]);
   }
 
-  #starting(): number {
+  #starting(): Starts {
     const starting = this.#residents
       .all()
       .filter(({ state }) => state.phase === 'creating' || state.phase === 'restarting');
-    return starting.length + this.#reserved.size;
+    return [
+      ...starting.map(({ row }) => limits.startMemoryBytes[row.backend]),
+      ...[...this.#reserved.values()].map((each) => each.startBytes),
+    ];
   }
 
   /** Uppers in memory take none of the disk: they count as memory where they are filled. */

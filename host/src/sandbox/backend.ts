@@ -8,15 +8,23 @@ import type { World } from './world.ts';
 /** Chosen at create and never changed. @throws vm_unavailable, vm_unsupported */
 export function backendFor(
   world: Pick<World, 'backend' | 'driver'>,
-  { backend: wished, native, mounts = [] }: Pick<CreateRequest, 'backend' | 'native' | 'mounts'>,
+  request: Pick<CreateRequest, 'backend' | 'native' | 'mounts'>,
 ): Backend {
-  // Whoever asks for the host's files and names no backend means the one that can show them.
-  const backend = wished ?? (native?.hostRoot === undefined ? world.backend : 'chroot');
+  const { native, mounts = [] } = request;
+  const backend = wishedBackend(world, request);
   if (backend === 'chroot') return backend;
   if (native?.hostRoot !== undefined) throw unsupported('have the host’s file system as its root');
   checkVmMounts({ backend }, mounts);
   world.driver.checkBackend(backend, mounts.length > 0);
   return backend;
+}
+
+/** Whoever asks for the host's files and names no backend means the one that can show them. */
+export function wishedBackend(
+  world: Pick<World, 'backend'>,
+  { backend, native }: Pick<CreateRequest, 'backend' | 'native'>,
+): Backend {
+  return backend ?? (native?.hostRoot === undefined ? world.backend : 'chroot');
 }
 
 /** Of all paths together: a guest is told them by its kernel's command line, three characters for a byte that is no plain one. */
