@@ -24,6 +24,21 @@ export const problemSchema = z.strictObject({
 });
 export type Problem = z.infer<typeof problemSchema>;
 
+/** In the run directory: what ephemeral mode could not save when the last daemon ended. */
+export const unsavedFile = 'unsaved.json';
+
+export interface Unsaved {
+  readonly id: string;
+  readonly code: string;
+  readonly why: string;
+}
+
+export interface UnsavedFile {
+  /** Of the daemon that ended. */
+  readonly pid: number;
+  readonly sandboxes: readonly Unsaved[];
+}
+
 export const healthSchema = z.strictObject({
   status: z.literal('ok'),
   backend: backendSchema.describe('what a new sandbox gets that asks for none'),

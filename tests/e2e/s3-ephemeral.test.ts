@@ -6,6 +6,7 @@ import { after, before, beforeEach, test } from 'node:test';
 import { TestBucket } from '../support/bucket.ts';
 import { removeDataDirectory } from '../support/data-directory.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { squash } from '../support/cli.ts';
 import { isSingleId } from '../support/data-session.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -98,8 +99,12 @@ test('a bucket that is away lets nothing be removed, and loses nothing', async (
     problems: { code: string }[];
   };
   assert.ok(problems.some(({ code }) => code === 'bucket_unavailable'));
-  // The daemon stops all the same, and the next one has it.
-  await daemon.stop();
+  // The daemon stops all the same, which says so, and the next one has it.
+  const stopped = await squash(daemon, ['stop']);
+  assert.equal(stopped.code, 1, stopped.stderr);
+  assert.match(stopped.stdout.toString(), /^Stopped the daemon.*\nNot saved: safe: .*bucket/);
+  assert.match(stopped.stderr, /of a sandbox: kept here .*\(not_saved\)/);
+  assert.equal(await daemon.ended(), 74);
   await daemon.start();
   assert.equal(await exec(daemon, 'safe', 'cat /safe'), 'safe\n');
   bucket.fault = () => 'none';

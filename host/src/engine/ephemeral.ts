@@ -6,7 +6,7 @@
  * removal, and its disk read by a guest that nobody has had: one that runs could refuse to be read, and so refuse its removal.
  */
 import { AppError } from '@squash/contract/errors';
-import type { Problem } from '@squash/contract/daemon';
+import type { Problem, Unsaved } from '@squash/contract/daemon';
 import { errorText } from '@squash/base/bug';
 import { isImageLayer, type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
 import { randomBytes } from 'node:crypto';
@@ -131,8 +131,9 @@ export class Ephemeral implements AsyncDisposable {
   }
 
   /** Of all: saved and removed by `remove`; what can't be saved stays for the next daemon. */
-  async endAll(remove: (sandbox: Sandbox) => Promise<void>): Promise<void> {
+  async endAll(remove: (sandbox: Sandbox) => Promise<void>): Promise<readonly Unsaved[]> {
     const { residents, world } = this.#options;
+    const kept: Unsaved[] = [];
     this.#close();
     await Promise.all(
       residents.all().map(async (sandbox) => {
@@ -140,10 +141,17 @@ export class Ephemeral implements AsyncDisposable {
           await this.save(sandbox, true);
           await remove(sandbox);
         } catch (error) {
-          world.log.error('ephemeral.kept', { sandbox: sandbox.row.id, error });
+          const { id } = sandbox.row;
+          world.log.error('ephemeral.kept', { sandbox: id, error });
+          kept.push({
+            id,
+            code: error instanceof AppError ? error.code : 'internal',
+            why: errorText(error),
+          });
         }
       }),
     );
+    return kept;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

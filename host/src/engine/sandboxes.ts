@@ -3,7 +3,7 @@
  *
  * What is here and what is on its way count for every limit: one thread, so checking and taking a place is one step.
  */
-import type { Problem } from '@squash/contract/daemon';
+import type { Problem, Unsaved } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
@@ -170,9 +170,9 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     await this.#end(this.#residents.find(id));
   }
 
-  /** Of all, in ephemeral mode, when the daemon stops. */
-  async endAll(): Promise<void> {
-    await this.#options.ephemeral?.endAll((sandbox) => this.#removals.run(sandbox));
+  /** Of all, in ephemeral mode, when the daemon stops. @returns which could not be saved, and are kept */
+  async endAll(): Promise<readonly Unsaved[]> {
+    return (await this.#options.ephemeral?.endAll((sandbox) => this.#removals.run(sandbox))) ?? [];
   }
 
   /** @throws what `Ephemeral.save` does, and then it is as it was */
