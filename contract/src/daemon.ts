@@ -16,6 +16,7 @@ export const problemSchema = z.strictObject({
     'policy_pending',
     'upstream_beside_daemon',
     'removal_pending',
+    'save_pending',
     'audit_failing',
     'bucket_unavailable',
     'bucket_conflict',

@@ -326,7 +326,7 @@ export type DaemonInfo = {
 };
 
 export interface DaemonProblem {
-  readonly code: "disk_low" | "memory_low" | "upper_errors" | "launcher_unavailable" | "launcher_outdated" | "helper_unavailable" | "egress_unavailable" | "policy_pending" | "upstream_beside_daemon" | "removal_pending" | "audit_failing" | "bucket_unavailable" | "bucket_conflict";
+  readonly code: "disk_low" | "memory_low" | "upper_errors" | "launcher_unavailable" | "launcher_outdated" | "helper_unavailable" | "egress_unavailable" | "policy_pending" | "upstream_beside_daemon" | "removal_pending" | "save_pending" | "audit_failing" | "bucket_unavailable" | "bucket_conflict";
   /** what it means, and what would mend it */
   readonly message: string;
 }

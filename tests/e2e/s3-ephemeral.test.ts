@@ -39,6 +39,13 @@ async function exec(daemon: TestDaemon, id: string, cmd: string): Promise<string
 
 const destroy = (daemon: TestDaemon, id: string) => daemon.request('DELETE', `${api}/${id}`);
 
+/** A path that is longer than any call takes, and than a snapshot can tell. */
+const deep =
+  'mkdir /deep; cd /deep; n=$(printf %0200d 0); i=0; while [ $i -lt 25 ]; do mkdir $n; cd $n; i=$((i+1)); done';
+
+const shallow =
+  'cd /deep; i=0; while [ $i -lt 12 ]; do cd 0*; i=$((i+1)); done; mv 0* /half; rm -rf /deep /half';
+
 async function snapshotsOf(id: string): Promise<readonly string[]> {
   return (await bucket.keys(`sandboxes/${id}/snapshots/`)).map((key) => key.slice(0, -'.squashfs'.length));
 }
@@ -95,6 +102,14 @@ test('a bucket that is away lets nothing be removed, and loses nothing', async (
   assert.equal((await create(daemon, 'new')).status, 503);
   // It goes on where it was.
   assert.equal(await exec(daemon, 'safe', 'cat /safe'), 'safe\n');
+  for (let again = 1; again <= 6; again += 1) assert.equal((await destroy(daemon, 'safe')).status, 503);
+  const failures = /^squash_bucket_snapshots_failures_total (\d+)/m.exec(
+    (await daemon.request('GET', '/metrics')).text,
+  );
+  assert.ok(Number(failures?.[1]) >= 8, failures?.[0]);
+  // Of the snapshots' queue: at 1, 2, 4 and 8.
+  const told = daemon.output.split('\n').filter((line) => line.includes('bucket.failed'));
+  assert.ok(told.length <= 2 * (1 + Math.log2(Number(failures?.[1]))), told.join('\n'));
   const { problems } = (await daemon.request('GET', '/cgi-bin/health')).json as {
     problems: { code: string }[];
   };
@@ -160,4 +175,23 @@ test('the loss of a machine takes what was written since the last save, and a ki
   await one.start();
   assert.equal((await create(one, 'lost')).status, 201);
   assert.equal(await exec(one, 'lost', 'cat /saved'), 'saved\n');
+});
+
+test('a sandbox whose files fit in no snapshot is told as that, not as a bucket that is away', async () => {
+  await using daemon = await machine();
+  assert.equal((await create(daemon, 'deep')).status, 201);
+  await exec(daemon, 'deep', deep);
+  const refused = await destroy(daemon, 'deep');
+  assert.equal(refused.status, 400, refused.text);
+  assert.equal(refused.json.code, 'snapshot_path_too_long');
+  const { problems } = (await daemon.request('GET', '/cgi-bin/health')).json as {
+    problems: { code: string; message: string }[];
+  };
+  assert.deepEqual(
+    problems.map(({ code }) => code),
+    ['save_pending'],
+  );
+  assert.match(problems[0]?.message ?? '', /"deep" for one/);
+  await exec(daemon, 'deep', shallow);
+  assert.equal((await destroy(daemon, 'deep')).status, 204);
 });

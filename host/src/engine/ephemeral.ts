@@ -45,7 +45,7 @@ export class Ephemeral implements AsyncDisposable {
   readonly #saving = new Map<Sandbox, Saving>();
   /** What had run of each when its files were last in the bucket. One of which nothing is known is saved: a look behind its start would be late. */
   readonly #saved = new WeakMap<Sandbox, string>();
-  readonly #unsaved = new Map<Sandbox, string>();
+  readonly #unsaved = new Map<Sandbox, unknown>();
   /** A guest that runs may take its time to be read: saves of others that end wait for none. */
   readonly #turns = {
     chroot: new Semaphore(savesMax),
@@ -110,7 +110,7 @@ export class Ephemeral implements AsyncDisposable {
       .then(
         () => void this.#unsaved.delete(sandbox),
         (error: unknown) => {
-          if (!sandbox.isClosed) this.#unsaved.set(sandbox, errorText(error));
+          if (!sandbox.isClosed) this.#unsaved.set(sandbox, error);
           throw error;
         },
       )
@@ -123,11 +123,15 @@ export class Ephemeral implements AsyncDisposable {
 
   problems(): readonly Problem[] {
     const here = [...this.#unsaved].filter(([sandbox]) => !sandbox.isClosed);
-    const [first] = here;
-    if (first === undefined) return [];
-    const [{ row }, why] = first;
-    const text = `sandboxes whose files are not in the bucket as they are here: ${here.length}, "${row.id}" for one (${why}). They are kept, and it is tried again`;
-    return [{ code: 'bucket_unavailable', message: text }];
+    return (['bucket_unavailable', 'save_pending'] as const).flatMap((code) => {
+      const all = here.filter(([, error]) => problemCodeOf(error) === code);
+      const [first] = all;
+      if (first === undefined) return [];
+      const [{ row }, error] = first;
+      const who = code === 'save_pending' ? ' for a reason of their own' : '';
+      const message = `sandboxes whose files are not in the bucket as they are here${who}: ${all.length}, "${row.id}" for one (${errorText(error)}). They are kept, and it is tried again`;
+      return [{ code, message }];
+    });
   }
 
   /** Of all: saved and removed by `remove`; what can't be saved stays for the next daemon. */
@@ -145,7 +149,7 @@ export class Ephemeral implements AsyncDisposable {
           world.log.error('ephemeral.kept', { sandbox: id, error });
           kept.push({
             id,
-            code: error instanceof AppError ? error.code : 'internal',
+            code: codeOf(error),
             why: errorText(error),
           });
         }
@@ -248,6 +252,15 @@ export class Ephemeral implements AsyncDisposable {
       return undefined;
     }
   }
+}
+
+/** What is not the bucket's fault is no reason to look at it: a guest that does not answer, a disk without room, files that fit in no snapshot. */
+function problemCodeOf(error: unknown): 'bucket_unavailable' | 'save_pending' {
+  return codeOf(error) === 'bucket_unavailable' ? 'bucket_unavailable' : 'save_pending';
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof AppError ? error.code : 'internal';
 }
 
 function unlessAway(error: unknown): void {
