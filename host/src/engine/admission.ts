@@ -11,7 +11,7 @@ import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import type { CreateRequest } from '@squash/contract/sandbox';
 import type { Metric } from '@squash/base/metric';
-import type { HostRoom } from '../drivers/driver.ts';
+import { type HostRoom, memoryBytesGiven } from '../drivers/driver.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { SandboxRow } from '#store/rows.ts';
 import type { World } from '../sandbox/world.ts';
@@ -140,7 +140,7 @@ export class Admission {
     const own: Asking = {
       owner: request.owner,
       sandboxes: 1,
-      memoryBytes: request.memoryMb * mib,
+      memoryBytes: memoryBytesGiven(request.backend ?? this.#world.backend, request.memoryMb * mib),
       cpus: request.cpu,
       diskBytes: this.#diskBytes(this.#world.fixedLimits.upperBytesMax),
     };
@@ -288,11 +288,13 @@ export class Admission {
   }
 
   #promised(): Promised {
-    const rows = this.#residents.all().map(({ row: { memoryMb, cpu, limits: held, upperKind } }) => ({
-      memoryBytes: memoryMb * mib,
-      cpus: cpu,
-      diskBytes: this.#diskBytes(held.upperBytesMax, upperKind),
-    }));
+    const rows = this.#residents
+      .all()
+      .map(({ row: { backend, memoryMb, cpu, limits: held, upperKind } }) => ({
+        memoryBytes: memoryBytesGiven(backend, memoryMb * mib),
+        cpus: cpu,
+        diskBytes: this.#diskBytes(held.upperBytesMax, upperKind),
+      }));
     return sum([...rows, ...this.#reserved.values(), ...this.#growing]);
   }
 
@@ -300,7 +302,7 @@ export class Admission {
     const starting = this.#residents
       .all()
       .filter(({ state }) => state.phase === 'creating' || state.phase === 'restarting');
-    return starting.length + this.#reserved.size;
+    return starting.length + this.#reserved.size + this.#world.readers.size;
   }
 
   /** Uppers in memory take none of the disk: they count as memory where they are filled. */

@@ -251,6 +251,8 @@ export class LocalEngine implements Engine, AsyncDisposable {
   /** Leaves sandboxes and commands running. Waits for operations in progress and for files being written. */
   async [Symbol.asyncDispose](): Promise<void> {
     clearTimeout(this.#collecting);
+    const stopping = new AppError('shutting_down', 'Cannot begin or finish an operation: the daemon stops');
+    this.#world.ending.abort(stopping);
     this.#onUnsaved(await this.sandboxes.endAll());
     await this.#ephemeral?.[Symbol.asyncDispose]();
     this.sandboxes[Symbol.dispose]();
@@ -258,7 +260,6 @@ export class LocalEngine implements Engine, AsyncDisposable {
     this.usage[Symbol.dispose]();
     this.contexts[Symbol.dispose]();
     await this.images[Symbol.asyncDispose]();
-    const stopping = new AppError('shutting_down', 'Cannot begin an operation: the daemon stops');
     const sandboxes = this.#residents.all();
     for (const sandbox of sandboxes) sandbox.mailbox.close(stopping);
     await Promise.all(sandboxes.map((sandbox) => sandbox.mailbox.idle()));
@@ -331,6 +332,8 @@ function worldOf(
         answerDeadlineMs: answerMsMax[running.backend],
       }),
     starts: { chroot: new Semaphore(limits.startsAtOnceMax), vm: new Semaphore(limits.startsAtOnceMax) },
+    readers: new Set(),
+    ending: new AbortController(),
     usages: new Semaphore(limits.upperUsagesAtOnceMax),
     layerLock: new SharedLock(),
     remote: options.bucket?.snapshots,
