@@ -69,6 +69,7 @@ const ownNames = new Set([
   'log',
   'tmp',
   'trash',
+  'unsaved',
   'layers',
   'images',
   'secrets.json',

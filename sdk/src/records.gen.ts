@@ -2064,7 +2064,10 @@ export interface Operations {
     readonly path: {
       readonly id: string;
     };
-    readonly query: Readonly<Record<string, never>>;
+    readonly query: {
+      /** what becomes of one that ephemeral mode can not save; aside (scope admin): it is removed, and its directory kept as unsaved/ID.… in the data directory. Default: "refuse" */
+      readonly unsaved?: "refuse" | "aside";
+    };
     readonly body: undefined;
     readonly answer: undefined;
     readonly event: never;

@@ -1,12 +1,12 @@
 /** Ephemeral mode: a sandbox's files outlive the machine, and what cannot be saved is not removed. */
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import { TestBucket } from '../support/bucket.ts';
 import { removeDataDirectory } from '../support/data-directory.ts';
 import { TestDaemon } from '../support/daemon.ts';
-import { squash } from '../support/cli.ts';
+import { squash, squashOk } from '../support/cli.ts';
 import { isSingleId } from '../support/data-session.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -192,6 +192,21 @@ test('a sandbox whose files fit in no snapshot is told as that, not as a bucket 
     ['save_pending'],
   );
   assert.match(problems[0]?.message ?? '', /"deep" for one/);
+  assert.match(refused.text, /squash rm --set-aside deep/);
+  // On purpose it goes without: its files stay on this machine, and come back by hand.
+  await squashOk(daemon, ['rm', '--set-aside', 'deep']);
+  assert.deepEqual(readdirSync(join(daemon.dataDir, 'sandboxes')), []);
+  const [aside = ''] = readdirSync(join(daemon.dataDir, 'unsaved'));
+  const { items } = (await daemon.request('GET', '/v1/events?type=sandbox.destroyed')).json as {
+    items: { data: object }[];
+  };
+  assert.deepEqual(items[0]?.data, { aside: `unsaved/${aside}` });
+  await daemon.stop();
+  renameSync(join(daemon.dataDir, 'unsaved', aside), join(daemon.dataDir, 'sandboxes', 'deep'));
+  const repaired = await squash(daemon, ['doctor', '--repair']);
+  assert.match(repaired.stdout.toString(), /1 sandboxes/);
+  assert.equal(repaired.code, 0, repaired.stdout.toString());
+  await daemon.start();
   await exec(daemon, 'deep', shallow);
   assert.equal((await destroy(daemon, 'deep')).status, 204);
 });

@@ -121,6 +121,20 @@ export class Ephemeral implements AsyncDisposable {
     await done;
   }
 
+  /**
+   * It is to be removed though nothing else has its files: they are kept on this machine, first of all, so that no crash takes them.
+   * @param why it could not be saved
+   */
+  async setAside({ row: { id } }: Sandbox, why: unknown): Promise<void> {
+    const { residents, world } = this.#options;
+    await residents.operate(id, async (sandbox) => {
+      const { phase } = sandbox.state;
+      if (phase === 'ready' || phase === 'paused') await stopProcesses(sandbox, true);
+      const path = await world.files.setAside(id);
+      world.log.warn('ephemeral.aside', { sandbox: id, path, error: why });
+    });
+  }
+
   problems(): readonly Problem[] {
     const here = [...this.#unsaved].filter(([sandbox]) => !sandbox.isClosed);
     return (['bucket_unavailable', 'save_pending'] as const).flatMap((code) => {
