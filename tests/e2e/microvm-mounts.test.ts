@@ -72,6 +72,21 @@ test('a guest has volumes and directories of the host, with owners, and writes w
   assert.equal(await output('cat "/srv/the data/shown/later"'), 'written later');
 });
 
+test('a mount on what is no directory is refused as for any sandbox', async () => {
+  await daemon.call('POST', '/v1/volumes', { name: 'nowhere' });
+  const mounts = [{ volume: 'nowhere', path: '/bin/sh' }];
+  const told: unknown[] = [];
+  for (const backend of ['vm', 'chroot']) {
+    const refused = await daemon.request('POST', '/v1/sandboxes', { backend, memory_mb: 128, mounts });
+    assert.match(refused.text, /\/bin\/sh.* in the sandbox is no directory/);
+    told.push([refused.status, refused.json.code]);
+  }
+  assert.deepEqual(told, [
+    [409, 'mount_refused'],
+    [409, 'mount_refused'],
+  ]);
+});
+
 test('what is read-only is so for the program that serves it to the guest', async () => {
   const server = processesOf(daemon.dataDir).find(({ command }) => command.includes('virtiofsd'));
   const mounts = await readFile(`/proc/${server?.pid}/mountinfo`, 'utf8');
