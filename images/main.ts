@@ -137,7 +137,8 @@ async function main(): Promise<void> {
 try {
   await main();
 } catch (error) {
-  print({ type: 'error', message: sentence(error) });
+  const isUsage = error instanceof Failure && error.code === 'usage';
+  print({ type: 'error', message: sentence(error), usage: isUsage });
   process.exitCode = 1;
 }
 

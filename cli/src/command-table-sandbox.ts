@@ -200,6 +200,7 @@ export const sandboxCommands: readonly CommandSpec[] = [
     flags: [
       { name: 'all', short: 'a', summary: 'all sandboxes, after asking' },
       { name: 'force', short: 'f', summary: 'a sandbox that does not exist is no failure' },
+      { name: 'set-aside', summary: 'what ephemeral mode can’t save is kept in the data directory instead' },
       yesFlag,
     ],
     load: () => import('./commands/rm.ts'),

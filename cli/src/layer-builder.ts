@@ -7,7 +7,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { CliFailure } from './failure.ts';
+import { CliFailure, usageFailure } from './failure.ts';
 import { drawProgress } from './output/progress.ts';
 import { projectPath } from './places.ts';
 
@@ -34,7 +34,7 @@ type Answer =
       readonly bytes_total?: number | null;
     }
   | ({ readonly type: 'preset' } & LayerPreset)
-  | { readonly type: 'error'; readonly message: string };
+  | { readonly type: 'error'; readonly message: string; readonly usage: boolean };
 
 export interface LayerPreset {
   readonly name: string;
@@ -91,16 +91,17 @@ async function runBuilder(words: readonly string[], take: (answer: Answer) => vo
   // The build removes what it has begun; we wait for it instead of leaving it alone with the signal.
   const onSignal = () => child.kill('SIGTERM');
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, onSignal);
-  let complaint: string | undefined;
+  let complaint: Extract<Answer, { readonly type: 'error' }> | undefined;
   try {
     for await (const line of createInterface({ input: child.stdout })) {
       const answer = JSON.parse(line) as Answer;
-      if (answer.type === 'error') complaint = answer.message;
+      if (answer.type === 'error') complaint = answer;
       else take(answer);
     }
     const failure = await ended;
+    if (failure !== undefined && complaint?.usage === true) throw usageFailure(complaint.message);
     if (failure !== undefined)
-      throw new CliFailure('build_failed', complaint ?? `the build ended with ${failure}`);
+      throw new CliFailure('build_failed', complaint?.message ?? `the build ended with ${failure}`);
   } finally {
     for (const name of ['SIGINT', 'SIGTERM'] as const) process.off(name, onSignal);
   }

@@ -16,6 +16,7 @@ export const problemSchema = z.strictObject({
     'policy_pending',
     'upstream_beside_daemon',
     'removal_pending',
+    'save_pending',
     'audit_failing',
     'bucket_unavailable',
     'bucket_conflict',
@@ -23,6 +24,21 @@ export const problemSchema = z.strictObject({
   message: z.string().describe('what it means, and what would mend it'),
 });
 export type Problem = z.infer<typeof problemSchema>;
+
+/** In the run directory: what ephemeral mode could not save when the last daemon ended. */
+export const unsavedFile = 'unsaved.json';
+
+export interface Unsaved {
+  readonly id: string;
+  readonly code: string;
+  readonly why: string;
+}
+
+export interface UnsavedFile {
+  /** Of the daemon that ended. */
+  readonly pid: number;
+  readonly sandboxes: readonly Unsaved[];
+}
 
 export const healthSchema = z.strictObject({
   status: z.literal('ok'),

@@ -4,6 +4,8 @@ import type { Log } from '@squash/base/log';
 /** Exit codes of sysexits.h: a service manager does not start again what can't work. */
 export const exitConfig = 78;
 export const exitSoftware = 70;
+/** Ephemeral mode has kept what it could not save. */
+export const exitUnsaved = 74;
 /** What `squash-launch keep` starts again: everything that the namespaces hang on is made anew. */
 export const exitAgain = 75;
 /** The same, after it has ended the launcher, which lives and does not answer. */

@@ -26,17 +26,29 @@ import { LaunchClient } from './launch/launch-client.ts';
 import { probeHost } from './launch/host-probe.ts';
 import type { runDaemon } from './run-daemon.ts';
 import { lockDataDirectory } from './store/data-lock.ts';
+import { UnsavedEnd } from './unsaved.ts';
 
 const { version } = packageJson;
 
 /** The exit code. */
 async function serve(loaded: LoadedConfig, log: Log): Promise<number> {
+  const ended: { unsaved?: UnsavedEnd } = {};
+  const code = await serveUntilEnd(loaded, log, ended);
+  return ended.unsaved?.exitCode(code) ?? code;
+}
+
+async function serveUntilEnd(
+  loaded: LoadedConfig,
+  log: Log,
+  ended: { unsaved?: UnsavedEnd },
+): Promise<number> {
   const { config } = loaded;
   const started = new Date(systemClock.wallMs()).toISOString();
   const stopping = stopSignal(log);
   await using stack = new AsyncDisposableStack();
   makeDirectories(config);
   stack.use(lockDataDirectory(config.dataDir));
+  const unsaved = (ended.unsaved = new UnsavedEnd(config.runDir, log));
   const launcher = stack.use(new LaunchClient(config.runDir));
   const stopped = await waitForLauncher(launcher, config, { stopping, log });
   if (stopped !== undefined) return sayStop(log, stopped);
@@ -46,7 +58,7 @@ async function serve(loaded: LoadedConfig, log: Log): Promise<number> {
   const build = egressBuild(version);
   const egress = await FirstEgress.start({ config, build, launcher, log });
   const daemon = await loadDaemon();
-  const begun = { version, started, stopping, stack, launcher, capabilities, build, egress, log };
+  const begun = { version, started, stopping, stack, launcher, capabilities, build, egress, unsaved, log };
   return await daemon.runDaemon(loaded, begun);
 }
 

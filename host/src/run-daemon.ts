@@ -46,6 +46,7 @@ import { type Gateway, startGateway } from './ssh/gateway.ts';
 import { openGroups } from './open-groups.ts';
 import { openState } from './store/open-state.ts';
 import { Reserve } from './store/reserve.ts';
+import type { UnsavedEnd } from './unsaved.ts';
 import { Webhooks, type WebhooksOptions } from './webhooks/webhooks.ts';
 import type { Store } from './store/store.ts';
 
@@ -62,6 +63,7 @@ export interface Begun {
   /** Of the egress process. */
   readonly build: string;
   readonly egress: FirstEgress;
+  readonly unsaved: UnsavedEnd;
   readonly log: Log;
 }
 
@@ -99,6 +101,7 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
       hostRoots: hostRoots(config, capabilities),
       ...boundsOf(config),
       isFirstOfBoot,
+      onUnsaved: (sandboxes) => begun.unsaved.tell(sandboxes),
     }),
   );
   if (isFirstOfBoot) noteBoot(config, log);

@@ -69,6 +69,7 @@ const ownNames = new Set([
   'log',
   'tmp',
   'trash',
+  'unsaved',
   'layers',
   'images',
   'secrets.json',
@@ -119,7 +120,7 @@ function checkIsOurs(dataDir: string): void {
 
 /** What a run directory may hold that is not given away yet. */
 const runNames =
-  /^(?:(?:launch|api|egress|egress-api)\.sock|launch\.log|boot-id|lock|(?:launch|helper)\.lock|compile|g)$/;
+  /^(?:(?:launch|api|egress|egress-api)\.sock|launch\.log|boot-id|unsaved\.json|lock|(?:launch|helper)\.lock|compile|g)$/;
 
 /** The same for one of root's beside the data directory, which it is about to give away: SQUASH_RUN=/etc. @throws config_invalid */
 function checkRunIsOurs({ dataDir, runDir }: { readonly dataDir: string; readonly runDir: string }): void {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -59,11 +60,18 @@ static void mount_overlay(const struct settings *settings) {
   errno = E2BIG;
   if (used >= OPTIONS_BYTES_MAX) boot_fail("%llu lowers", (unsigned long long)settings->lowers);
   make_directory("root");
-  if (mount("overlay", "root", "overlay", MS_NODEV | MS_NOSUID, options) != 0) boot_fail("mount the overlay");
-  cleanup_fd root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (root < 0) boot_fail("open the overlay");
-  const char *unmade = mount_points_prepare(root);
-  if (unmade != NULL) boot_fail("make %s", unmade);
+  cleanup_fd written = open(upper, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  /* Once more for each of two files that a layer has as a directory. */
+  for (int tries_left = 2;; tries_left--) {
+    if (mount("overlay", "root", "overlay", MS_NODEV | MS_NOSUID, options) != 0) boot_fail("mount the overlay");
+    cleanup_fd root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0) boot_fail("open the overlay");
+    const char *unmade = mount_points_prepare(root);
+    if (unmade == NULL) return;
+    bool is_layers = errno == EXDEV && tries_left > 0;
+    close_fd(&root);
+    if (!is_layers || umount2("root", 0) != 0 || mount_point_cover(written, unmade) != 0) boot_fail("make %s", unmade);
+  }
 }
 
 static int write_file(const char *path, const char *text) {

@@ -57,6 +57,15 @@ const char *mount_points_prepare(int root) {
   return prepare_file(etc, "resolv.conf") != 0 ? "/etc/resolv.conf" : NULL;
 }
 
+int mount_point_cover(int upper, const char *unmade) {
+  const char *name = unmade + strlen("/etc/");
+  if (strcmp(unmade, "/etc/hosts") != 0 && strcmp(unmade, "/etc/resolv.conf") != 0) return -1;
+  cleanup_fd data = openat(upper, "data", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (data < 0 || (mkdirat(data, "etc", 0755) != 0 && errno != EEXIST)) return -1;
+  cleanup_fd etc = openat(data, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  return etc >= 0 ? prepare_file(etc, name) : -1;
+}
+
 int mount_point_open(int root, const char *target) {
   char part[256];
   cleanup_fd at = open_beneath(root, ".", O_PATH | O_DIRECTORY);

@@ -55,11 +55,19 @@ static int mount_overlay(const struct launcher *launcher, const struct starter_p
   }
   bool is_sized = request->upper_kind != UPPER_DIRECTORY;
   if (is_sized) upper_spare_release(upper, request->upper_kind);
-  if (request->is_box ? places_lay_ground(fault) != 0 : overlay_mount(launcher, plan, request, fault) != 0) return -1;
-  cleanup_fd root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
-  const char *unmade = mount_points_prepare(root);
-  if (unmade != NULL) return fault_disk(fault, "launch_failed", "can't make %s", unmade);
+  /* Once more for each of two files that a layer has as a directory. */
+  for (int tries_left = 2;; tries_left--) {
+    if (request->is_box ? places_lay_ground(fault) != 0 : overlay_mount(launcher, plan, request, fault) != 0) return -1;
+    cleanup_fd root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
+    const char *unmade = mount_points_prepare(root);
+    if (unmade == NULL) break;
+    bool is_layers = errno == EXDEV && tries_left > 0 && !request->is_box && !launcher->overlays_by_fuse;
+    close_fd(&root);
+    if (!is_layers || umount2("root", MNT_DETACH) != 0 || mount_point_cover(upper, unmade) != 0) {
+      return fault_disk(fault, "launch_failed", "can't make %s", unmade);
+    }
+  }
   if (is_sized) upper_spare_take(upper);
   return 0;
 }

@@ -24,7 +24,7 @@ OPERATIONS = {
     "sandbox.run": Operation("sandbox.run", "POST", "/v1/run", (), True, False),
     "sandbox.get": Operation("sandbox.get", "GET", "/v1/sandboxes/{id}", (), False, False),
     "sandbox.update": Operation("sandbox.update", "PATCH", "/v1/sandboxes/{id}", (), True, False),
-    "sandbox.destroy": Operation("sandbox.destroy", "DELETE", "/v1/sandboxes/{id}", (), False, False),
+    "sandbox.destroy": Operation("sandbox.destroy", "DELETE", "/v1/sandboxes/{id}", ("unsaved",), False, False),
     "sandbox.pause": Operation("sandbox.pause", "POST", "/v1/sandboxes/{id}/pause", (), True, False),
     "sandbox.resume": Operation("sandbox.resume", "POST", "/v1/sandboxes/{id}/resume", (), False, False),
     "process.exec": Operation("process.exec", "POST", "/v1/sandboxes/{id}/exec", (), True, True),

@@ -246,6 +246,11 @@ class SandboxUpdateOptions(TypedDict, total=False):
     """replaces it, as PUT …/policy does"""
 
 
+class SandboxDestroyOptions(TypedDict, total=False):
+    unsaved: Literal["refuse", "aside"]
+    """what becomes of one that ephemeral mode can not save; aside (scope admin): it is removed, and its directory kept as unsaved/ID.… in the data directory"""
+
+
 class SandboxPauseOptions(TypedDict, total=False):
     keep: Literal["memory", "files"]
 

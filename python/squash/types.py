@@ -2414,7 +2414,7 @@ class Capability(Record):
 
 @dataclass(frozen=True)
 class DaemonProblem(Record):
-    code: Literal["disk_low", "memory_low", "upper_errors", "launcher_unavailable", "launcher_outdated", "helper_unavailable", "egress_unavailable", "policy_pending", "upstream_beside_daemon", "removal_pending", "audit_failing", "bucket_unavailable", "bucket_conflict"]
+    code: Literal["disk_low", "memory_low", "upper_errors", "launcher_unavailable", "launcher_outdated", "helper_unavailable", "egress_unavailable", "policy_pending", "upstream_beside_daemon", "removal_pending", "save_pending", "audit_failing", "bucket_unavailable", "bucket_conflict"]
     message: str
     """what it means, and what would mend it"""
     _shape: ClassVar[Shape] = {

@@ -326,7 +326,7 @@ export type DaemonInfo = {
 };
 
 export interface DaemonProblem {
-  readonly code: "disk_low" | "memory_low" | "upper_errors" | "launcher_unavailable" | "launcher_outdated" | "helper_unavailable" | "egress_unavailable" | "policy_pending" | "upstream_beside_daemon" | "removal_pending" | "audit_failing" | "bucket_unavailable" | "bucket_conflict";
+  readonly code: "disk_low" | "memory_low" | "upper_errors" | "launcher_unavailable" | "launcher_outdated" | "helper_unavailable" | "egress_unavailable" | "policy_pending" | "upstream_beside_daemon" | "removal_pending" | "save_pending" | "audit_failing" | "bucket_unavailable" | "bucket_conflict";
   /** what it means, and what would mend it */
   readonly message: string;
 }
@@ -2064,7 +2064,10 @@ export interface Operations {
     readonly path: {
       readonly id: string;
     };
-    readonly query: Readonly<Record<string, never>>;
+    readonly query: {
+      /** what becomes of one that ephemeral mode can not save; aside (scope admin): it is removed, and its directory kept as unsaved/ID.… in the data directory. Default: "refuse" */
+      readonly unsaved?: "refuse" | "aside";
+    };
     readonly body: undefined;
     readonly answer: undefined;
     readonly event: never;

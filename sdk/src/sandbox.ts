@@ -29,6 +29,7 @@ import { type RestoreOptions, Snapshots } from './snapshots.ts';
 export type CreateOptions = SandboxCreate & Signal;
 export type SandboxFilter = Operations['sandbox.list']['query'] & Signal;
 export type RefusedPathsFilter = Operations['sandbox.paths']['query'] & Signal;
+export type RemoveOptions = Operations['sandbox.destroy']['query'] & Signal;
 export type PauseOptions = NonNullable<Operations['sandbox.pause']['body']> & Signal;
 
 export interface RunCodeOptions extends CellOptions, Pick<ContextCreate, 'language'> {}
@@ -183,8 +184,8 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /** `sandbox.destroy`: ends everything in it and removes it with its files and snapshots. @throws NotFound */
-  async remove(options: Signal = {}): Promise<void> {
-    await this.#connection.call('sandbox.destroy', { ...this.#path, ...options });
+  async remove({ signal, ...query }: RemoveOptions = {}): Promise<void> {
+    await this.#connection.call('sandbox.destroy', { ...this.#path, query, signal });
     this.#isOwned = false;
   }
 

@@ -114,6 +114,9 @@ test('a VM runs with what doctor says, and with no less memory than any', async 
     warnings.filter(({ code }) => code === 'memory_minimum'),
     [{ code: 'memory_minimum', message: least }],
   );
+  // What it has is what counts.
+  const { room } = (await daemon.call('GET', '/v1/info')) as { room: { memory: { promised: number } } };
+  assert.equal(room.memory.promised, 128 * 2 ** 20);
   const ran = (await daemon.call('POST', `${sandboxes}/dev/exec`, { cmd: 'nproc' })) as { stdout: string };
   assert.deepEqual(accelerators(), [wanted]);
   if (wanted === 'tcg') assert.equal(ran.stdout, '1\n');

@@ -72,6 +72,39 @@ test('a guest has volumes and directories of the host, with owners, and writes w
   assert.equal(await output('cat "/srv/the data/shown/later"'), 'written later');
 });
 
+test('a mount on what is no directory is refused as for any sandbox', async () => {
+  await daemon.call('POST', '/v1/volumes', { name: 'nowhere' });
+  const mounts = [{ volume: 'nowhere', path: '/bin/sh' }];
+  const told: unknown[] = [];
+  for (const backend of ['vm', 'chroot']) {
+    const refused = await daemon.request('POST', '/v1/sandboxes', { backend, memory_mb: 128, mounts });
+    assert.match(refused.text, /\/bin\/sh.* in the sandbox is no directory/);
+    told.push([refused.status, refused.json.code]);
+  }
+  assert.deepEqual(told, [
+    [409, 'mount_refused'],
+    [409, 'mount_refused'],
+  ]);
+});
+
+test('a layer that has directories where a start attaches files can be started, and they stay in the layer', async () => {
+  const layer = join(directory, 'odd');
+  for (const name of ['hosts', 'resolv.conf']) {
+    await mkdir(join(layer, 'etc', name, 'deep'), { recursive: true });
+    await writeFile(join(layer, 'etc', name, 'deep', 'file'), 'of the layer\n');
+  }
+  await squashOk(daemon, ['module', 'build', 'from-dir', layer, '300-odd']);
+  for (const backend of ['chroot', 'vm']) {
+    const from = { layers: ['000-base-test', '300-odd'] };
+    const { id } = await daemon.call('POST', '/v1/sandboxes', { backend, memory_mb: 128, from });
+    assert.equal(
+      await output('grep -c localhost /etc/hosts; ls -d /etc/hosts* /etc/resolv*', id),
+      '2\n/etc/hosts\n/etc/resolv.conf',
+    );
+    await daemon.call('DELETE', `/v1/sandboxes/${id}`);
+  }
+});
+
 test('what is read-only is so for the program that serves it to the guest', async () => {
   const server = processesOf(daemon.dataDir).find(({ command }) => command.includes('virtiofsd'));
   const mounts = await readFile(`/proc/${server?.pid}/mountinfo`, 'utf8');

@@ -153,6 +153,28 @@ describe('a microVM that does not run', () => {
     assert.equal(await output(daemon, id, `${hostsAway}; ${fill}`), 'filled');
     await rest();
     await send(daemon, ['POST', `${api}/${id}/snapshot`], { label: 'full' });
+    // A daemon that ends does not wait for a guest that is started to be read, and says nothing.
+    const gone = new AbortController();
+    const left = fetch(`${daemon.url}${api}/${id}/snapshot`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{"label":"left"}',
+      signal: gone.signal,
+    });
+    await waitFor('its guest to be started', () => monitors(daemon).length > 0);
+    signalAll(daemon.dataDir, 'SIGSTOP', isMonitor);
+    gone.abort();
+    await assert.rejects(left);
+    const began = performance.now();
+    await daemon.stop();
+    assert.ok(performance.now() - began < 60_000);
+    assert.deepEqual(monitors(daemon), []);
+    await daemon.start();
+    const { items } = (await send(daemon, ['GET', `/v1/sandboxes/${id}/snapshots`])).json;
+    assert.deepEqual(
+      items.map(({ label }: { label: string }) => label),
+      ['full'],
+    );
   });
 
   test('in ephemeral mode it is back on another machine, saved at its removal and before', async () => {

@@ -1,11 +1,12 @@
 /** Ephemeral mode: a sandbox's files outlive the machine, and what cannot be saved is not removed. */
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import { TestBucket } from '../support/bucket.ts';
 import { removeDataDirectory } from '../support/data-directory.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { squash, squashOk } from '../support/cli.ts';
 import { isSingleId } from '../support/data-session.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -37,6 +38,13 @@ async function exec(daemon: TestDaemon, id: string, cmd: string): Promise<string
 }
 
 const destroy = (daemon: TestDaemon, id: string) => daemon.request('DELETE', `${api}/${id}`);
+
+/** A path that is longer than any call takes, and than a snapshot can tell. */
+const deep =
+  'mkdir /deep; cd /deep; n=$(printf %0200d 0); i=0; while [ $i -lt 25 ]; do mkdir $n; cd $n; i=$((i+1)); done';
+
+const shallow =
+  'cd /deep; i=0; while [ $i -lt 12 ]; do cd 0*; i=$((i+1)); done; mv 0* /half; rm -rf /deep /half';
 
 async function snapshotsOf(id: string): Promise<readonly string[]> {
   return (await bucket.keys(`sandboxes/${id}/snapshots/`)).map((key) => key.slice(0, -'.squashfs'.length));
@@ -94,12 +102,24 @@ test('a bucket that is away lets nothing be removed, and loses nothing', async (
   assert.equal((await create(daemon, 'new')).status, 503);
   // It goes on where it was.
   assert.equal(await exec(daemon, 'safe', 'cat /safe'), 'safe\n');
+  for (let again = 1; again <= 6; again += 1) assert.equal((await destroy(daemon, 'safe')).status, 503);
+  const failures = /^squash_bucket_snapshots_failures_total (\d+)/m.exec(
+    (await daemon.request('GET', '/metrics')).text,
+  );
+  assert.ok(Number(failures?.[1]) >= 8, failures?.[0]);
+  // Of the snapshots' queue: at 1, 2, 4 and 8.
+  const told = daemon.output.split('\n').filter((line) => line.includes('bucket.failed'));
+  assert.ok(told.length <= 2 * (1 + Math.log2(Number(failures?.[1]))), told.join('\n'));
   const { problems } = (await daemon.request('GET', '/cgi-bin/health')).json as {
     problems: { code: string }[];
   };
   assert.ok(problems.some(({ code }) => code === 'bucket_unavailable'));
-  // The daemon stops all the same, and the next one has it.
-  await daemon.stop();
+  // The daemon stops all the same, which says so, and the next one has it.
+  const stopped = await squash(daemon, ['stop']);
+  assert.equal(stopped.code, 1, stopped.stderr);
+  assert.match(stopped.stdout.toString(), /^Stopped the daemon.*\nNot saved: safe: .*bucket/);
+  assert.match(stopped.stderr, /of a sandbox: kept here .*\(not_saved\)/);
+  assert.equal(await daemon.ended(), 74);
   await daemon.start();
   assert.equal(await exec(daemon, 'safe', 'cat /safe'), 'safe\n');
   bucket.fault = () => 'none';
@@ -155,4 +175,38 @@ test('the loss of a machine takes what was written since the last save, and a ki
   await one.start();
   assert.equal((await create(one, 'lost')).status, 201);
   assert.equal(await exec(one, 'lost', 'cat /saved'), 'saved\n');
+});
+
+test('a sandbox whose files fit in no snapshot is told as that, not as a bucket that is away', async () => {
+  await using daemon = await machine();
+  assert.equal((await create(daemon, 'deep')).status, 201);
+  await exec(daemon, 'deep', deep);
+  const refused = await destroy(daemon, 'deep');
+  assert.equal(refused.status, 400, refused.text);
+  assert.equal(refused.json.code, 'snapshot_path_too_long');
+  const { problems } = (await daemon.request('GET', '/cgi-bin/health')).json as {
+    problems: { code: string; message: string }[];
+  };
+  assert.deepEqual(
+    problems.map(({ code }) => code),
+    ['save_pending'],
+  );
+  assert.match(problems[0]?.message ?? '', /"deep" for one/);
+  assert.match(refused.text, /squash rm --set-aside deep/);
+  // On purpose it goes without: its files stay on this machine, and come back by hand.
+  await squashOk(daemon, ['rm', '--set-aside', 'deep']);
+  assert.deepEqual(readdirSync(join(daemon.dataDir, 'sandboxes')), []);
+  const [aside = ''] = readdirSync(join(daemon.dataDir, 'unsaved'));
+  const { items } = (await daemon.request('GET', '/v1/events?type=sandbox.destroyed')).json as {
+    items: { data: object }[];
+  };
+  assert.deepEqual(items[0]?.data, { aside: `unsaved/${aside}` });
+  await daemon.stop();
+  renameSync(join(daemon.dataDir, 'unsaved', aside), join(daemon.dataDir, 'sandboxes', 'deep'));
+  const repaired = await squash(daemon, ['doctor', '--repair']);
+  assert.match(repaired.stdout.toString(), /1 sandboxes/);
+  assert.equal(repaired.code, 0, repaired.stdout.toString());
+  await daemon.start();
+  await exec(daemon, 'deep', shallow);
+  assert.equal((await destroy(daemon, 'deep')).status, 204);
 });

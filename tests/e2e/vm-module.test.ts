@@ -201,7 +201,8 @@ test('sq-mkvm makes the module, sq-firecracker runs one, doctor tells its versio
   assert.ok(found?.found.includes(`Linux ${kernel.version}, QEMU ${qemu.version}`), found?.found);
 
   for (const version of ['6.12', 'bookworm']) {
-    const { stderr } = await squash(daemon, ['module', 'build', 'vmm', '--version', version]);
+    const { code, stderr } = await squash(daemon, ['module', 'build', 'vmm', '--version', version]);
+    assert.equal(code, 2, stderr);
     const whole = `a Debian release whose kernel fits: trixie-backports, trixie, bookworm-backports, forky, sid, and not "${version}"`;
     assert.ok(stderr.includes(whole), stderr);
     assert.doesNotMatch(stderr, /reading the index/);

@@ -89,6 +89,7 @@ export class TestDaemon implements AsyncDisposable {
   readonly #beside: number | undefined;
   readonly #user: { readonly uid?: number; readonly gid?: number };
   #project: string;
+  #exitCode: number | undefined;
   #child: ChildProcess | undefined;
   #output = '';
   #isGuest = false;
@@ -191,7 +192,8 @@ export class TestDaemon implements AsyncDisposable {
         this.#output += text;
       });
     }
-    child.on('exit', () => {
+    child.on('exit', (code) => {
+      this.#exitCode = code ?? undefined;
       if (this.#child === child) this.#child = undefined;
     });
     await once(child, 'spawn');
@@ -298,12 +300,13 @@ export class TestDaemon implements AsyncDisposable {
     return answer.json;
   }
 
-  /** Resolves when the daemon has ended. */
-  async ended(): Promise<void> {
+  /** Resolves when the daemon has ended, with its exit code. */
+  async ended(): Promise<number | undefined> {
     const child = this.#child;
     if (child !== undefined && child.exitCode === null && child.signalCode === null)
       await once(child, 'exit');
     this.#child = undefined;
+    return this.#exitCode;
   }
 
   /** Ends the daemon at once, as a crash does. */

@@ -1,6 +1,6 @@
 /** `squash rm`: destroys sandboxes. Several are tried even where one fails; the exit code tells. */
 import type { SandboxInfo } from '@squash/contract/sandbox';
-import { sandboxesPath, sandboxPath } from '../client/client.ts';
+import { apiPath, sandboxesPath, sandboxPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { confirm } from '../terminal/confirm.ts';
@@ -13,7 +13,7 @@ export async function run(call: Call): Promise<number> {
   let failed = false;
   for (const id of ids) {
     try {
-      await whileTold(`removing ${id}`, call, () => call.client.delete(sandboxPath(id)));
+      await whileTold(`removing ${id}`, call, () => call.client.delete(pathOf(call, id)));
       removed.push(id);
       if (!call.json) printLine(id);
     } catch (failure) {
@@ -25,6 +25,11 @@ export async function run(call: Call): Promise<number> {
   }
   if (call.json) printJson({ removed });
   return failed ? exitCodes.failed : exitCodes.ok;
+}
+
+/** The original's addresses know nothing of it. */
+function pathOf({ flags }: Call, id: string): string {
+  return flags.isSet('set-aside') ? apiPath(['v1', 'sandboxes', id], { unsaved: 'aside' }) : sandboxPath(id);
 }
 
 async function chosen(call: Call): Promise<readonly string[]> {

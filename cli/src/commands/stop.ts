@@ -12,13 +12,16 @@ import { type Address, localDataDirectory } from '../client/address.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, Failure, usageFailure } from '../failure.ts';
 import { askOffline } from '../local-host.ts';
-import { printJson, printLine } from '../output/print.ts';
+import { printJson, printLine, visible } from '../output/print.ts';
 import { startTicks } from '../process-times.ts';
+import { unsavedOf } from '../unsaved.ts';
 import { ownDaemon } from './daemon-info.ts';
 
 /** The daemon finishes requests for up to 30 s, and in ephemeral mode it saves every sandbox; then it closes its database. */
 const stopMsMax = 90_000;
 const pollMs = 25;
+/** Sandboxes that were not saved, for people. */
+const shownMax = 20;
 
 interface StopAnswer {
   readonly ended: number;
@@ -31,14 +34,22 @@ export async function run(call: Call): Promise<number> {
     );
   }
   const info = await ownDaemon(call.client);
-  if (info !== undefined) await stopDaemon(info, ownerOf(call.client.address));
+  const owner = ownerOf(call.client.address);
+  if (info !== undefined) await stopDaemon(info, owner);
+  const unsaved = info === undefined ? [] : unsavedOf(info, owner);
   const all = call.flags.isSet('all') ? await askOffline<StopAnswer>('stop') : undefined;
-  if (call.json) printJson({ stopped: info?.pid ?? null, ended: all?.ended ?? null });
+  if (call.json) printJson({ stopped: info?.pid ?? null, ended: all?.ended ?? null, unsaved });
   else {
     printLine(info === undefined ? 'No daemon runs.' : `Stopped the daemon, pid ${info.pid}.`);
+    for (const { id, why } of unsaved.slice(0, shownMax)) printLine(visible(`Not saved: ${id}: ${why}`));
+    if (unsaved.length > shownMax) printLine(`And ${unsaved.length - shownMax} more: --json has all.`);
     if (all !== undefined) printLine(`Sandboxes ended: ${all.ended}. Their files stay.`);
   }
-  return exitCodes.ok;
+  if (unsaved.length === 0) return exitCodes.ok;
+  throw new CliFailure(
+    'not_saved',
+    `the bucket has not all files of ${unsaved.length === 1 ? 'a sandbox' : `${unsaved.length} sandboxes`}: kept here for the next daemon of this data directory`,
+  );
 }
 
 /** Whose the daemon is: the owner of its socket, or of the data directory where the port was only guessed. */

@@ -144,8 +144,21 @@ const sandboxDestroy = defineOperation({
   dialect: 'native',
   summary: 'End everything in a sandbox and remove it with its files and snapshots',
   params: sandboxParams,
+  query: z.strictObject({
+    unsaved: z
+      .enum(['refuse', 'aside'])
+      .default('refuse')
+      .describe(
+        'what becomes of one that ephemeral mode can not save; aside (scope admin): it is removed, and its directory kept as unsaved/ID.… in the data directory',
+      ),
+  }),
   answers: [{ status: 204, description: 'It is gone' }],
   errors: [
+    'forbidden',
+    'snapshot_path_too_long',
+    'layer_corrupt',
+    'guest_failed',
+    'launch_failed',
     'bucket_unavailable',
     'bucket_conflict',
     'disk_full',

@@ -1,5 +1,7 @@
 /** `sandbox.*`: create, find, change, put to rest, destroy. */
+import { AppError } from '@squash/contract/errors';
 import type { sandboxOperations } from '@squash/contract/operations/sandboxes';
+import { includesScope } from '@squash/contract/scope';
 import type { Engine } from '../engine/engine.ts';
 import { sees } from '../http/caller.ts';
 import { empty, json } from '../http/reply.ts';
@@ -21,8 +23,14 @@ export function sandboxHandlers(
     'sandbox.run': running(engine, rules),
     'sandbox.get': ({ params }) => json(sandboxes.describe(params.id)),
     'sandbox.update': async ({ params, body }) => json(await sandboxes.update(params.id, body)),
-    'sandbox.destroy': async ({ params }) => {
-      await sandboxes.destroy(params.id);
+    'sandbox.destroy': async ({ params, query, caller }) => {
+      // What is set aside is out of its owner's reach, and of his quota.
+      if (query.unsaved === 'aside' && !includesScope(caller.scope, 'admin'))
+        throw new AppError(
+          'forbidden',
+          'unsaved=aside fills the daemon’s disk: it takes a key of scope "admin"',
+        );
+      await sandboxes.destroy(params.id, query.unsaved);
       return empty;
     },
     'sandbox.pause': async ({ params, body }) => json(await sandboxes.pause(params.id, body.keep)),

@@ -20,6 +20,14 @@ export interface SandboxLimits {
   readonly upperInodesMax: number;
 }
 
+/** A guest's kernel and its PID 1 leave nothing to run in with less. */
+export const vmMemoryBytesMin = 128 * 1_048_576;
+
+/** What a sandbox that asks for so much may take. */
+export function memoryBytesGiven(backend: Backend, asked: number): number {
+  return backend === 'vm' ? Math.max(vmMemoryBytesMin, asked) : asked;
+}
+
 export type LimitChange = Readonly<Record<'limits' | 'before', SandboxLimits>>;
 /** What is to be done when the row says the limits: it fails for nobody, and may take long. */
 export type LimitRest = () => Promise<void>;

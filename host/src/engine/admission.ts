@@ -11,7 +11,7 @@ import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import type { CreateRequest } from '@squash/contract/sandbox';
 import type { Metric } from '@squash/base/metric';
-import type { HostRoom } from '../drivers/driver.ts';
+import { type HostRoom, memoryBytesGiven } from '../drivers/driver.ts';
 import { wishedBackend } from '../sandbox/backend.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { SandboxRow } from '#store/rows.ts';
@@ -140,11 +140,12 @@ export class Admission {
   /** Takes a place for a create, until `release`. @throws quota_exceeded, host_full, disk_full */
   reserve(request: CreateRequest): void {
     const what = `create sandbox "${request.id}"`;
+    const backend = wishedBackend(this.#world, request);
     const own = {
       owner: request.owner,
       sandboxes: 1 as const,
-      startBytes: limits.startMemoryBytes[wishedBackend(this.#world, request)],
-      memoryBytes: request.memoryMb * mib,
+      startBytes: limits.startMemoryBytes[backend],
+      memoryBytes: memoryBytesGiven(backend, request.memoryMb * mib),
       cpus: request.cpu,
       diskBytes: this.#diskBytes(this.#world.fixedLimits.upperBytesMax),
     };
@@ -294,11 +295,13 @@ export class Admission {
   }
 
   #promised(): Promised {
-    const rows = this.#residents.all().map(({ row: { memoryMb, cpu, limits: held, upperKind } }) => ({
-      memoryBytes: memoryMb * mib,
-      cpus: cpu,
-      diskBytes: this.#diskBytes(held.upperBytesMax, upperKind),
-    }));
+    const rows = this.#residents
+      .all()
+      .map(({ row: { backend, memoryMb, cpu, limits: held, upperKind } }) => ({
+        memoryBytes: memoryBytesGiven(backend, memoryMb * mib),
+        cpus: cpu,
+        diskBytes: this.#diskBytes(held.upperBytesMax, upperKind),
+      }));
     return sum([...rows, ...this.#reserved.values(), ...this.#growing]);
   }
 
@@ -309,6 +312,7 @@ export class Admission {
     return [
       ...starting.map(({ row }) => limits.startMemoryBytes[row.backend]),
       ...[...this.#reserved.values()].map((each) => each.startBytes),
+      ...Array<number>(this.#world.readers.size).fill(limits.startMemoryBytes.vm),
     ];
   }
 

@@ -2,7 +2,7 @@
 import { AppError } from '@squash/contract/errors';
 import type { SandboxPatch } from '@squash/contract/native-sandbox';
 import type { SandboxChange } from '#store/sandboxes.ts';
-import type { LimitRest, SandboxLimits } from '../drivers/driver.ts';
+import { type LimitRest, memoryBytesGiven, type SandboxLimits } from '../drivers/driver.ts';
 import type { SandboxEvent } from '../sandbox/event-port.ts';
 import { refuseVm } from '../sandbox/backend.ts';
 import { refuseHostRoot } from '../sandbox/host-root.ts';
@@ -47,7 +47,9 @@ async function changeRow(sandbox: Sandbox, patch: SandboxPatch, admission: Admis
   // Until the row says it: who is changed or made meanwhile counts with it.
   using _growth = admission.grow(sandbox, {
     cpus: (patch.cpu ?? row.cpu) - row.cpu,
-    memoryBytes: ((patch.memory_mb ?? row.memoryMb) - row.memoryMb) * mib,
+    memoryBytes:
+      memoryBytesGiven(row.backend, (patch.memory_mb ?? row.memoryMb) * mib) -
+      memoryBytesGiven(row.backend, row.memoryMb * mib),
   });
   const lifetimeS = patch.lifetime_s === undefined ? undefined : (patch.lifetime_s ?? 0);
   const labels = patch.labels === undefined ? undefined : mergedLabels(row.labels, patch.labels);

@@ -6,7 +6,7 @@
  * removal, and its disk read by a guest that nobody has had: one that runs could refuse to be read, and so refuse its removal.
  */
 import { AppError } from '@squash/contract/errors';
-import type { Problem } from '@squash/contract/daemon';
+import type { Problem, Unsaved } from '@squash/contract/daemon';
 import { errorText } from '@squash/base/bug';
 import { isImageLayer, type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
 import { randomBytes } from 'node:crypto';
@@ -45,7 +45,7 @@ export class Ephemeral implements AsyncDisposable {
   readonly #saving = new Map<Sandbox, Saving>();
   /** What had run of each when its files were last in the bucket. One of which nothing is known is saved: a look behind its start would be late. */
   readonly #saved = new WeakMap<Sandbox, string>();
-  readonly #unsaved = new Map<Sandbox, string>();
+  readonly #unsaved = new Map<Sandbox, unknown>();
   /** A guest that runs may take its time to be read: saves of others that end wait for none. */
   readonly #turns = {
     chroot: new Semaphore(savesMax),
@@ -110,7 +110,7 @@ export class Ephemeral implements AsyncDisposable {
       .then(
         () => void this.#unsaved.delete(sandbox),
         (error: unknown) => {
-          if (!sandbox.isClosed) this.#unsaved.set(sandbox, errorText(error));
+          if (!sandbox.isClosed) this.#unsaved.set(sandbox, error);
           throw error;
         },
       )
@@ -121,18 +121,37 @@ export class Ephemeral implements AsyncDisposable {
     await done;
   }
 
+  /**
+   * It is to be removed though nothing else has its files: they are kept on this machine, first of all, so that no crash takes them.
+   * @param why it could not be saved
+   */
+  async setAside({ row: { id } }: Sandbox, why: unknown): Promise<void> {
+    const { residents, world } = this.#options;
+    await residents.operate(id, async (sandbox) => {
+      const { phase } = sandbox.state;
+      if (phase === 'ready' || phase === 'paused') await stopProcesses(sandbox, true);
+      const path = await world.files.setAside(id);
+      world.log.warn('ephemeral.aside', { sandbox: id, path, error: why });
+    });
+  }
+
   problems(): readonly Problem[] {
     const here = [...this.#unsaved].filter(([sandbox]) => !sandbox.isClosed);
-    const [first] = here;
-    if (first === undefined) return [];
-    const [{ row }, why] = first;
-    const text = `sandboxes whose files are not in the bucket as they are here: ${here.length}, "${row.id}" for one (${why}). They are kept, and it is tried again`;
-    return [{ code: 'bucket_unavailable', message: text }];
+    return (['bucket_unavailable', 'save_pending'] as const).flatMap((code) => {
+      const all = here.filter(([, error]) => problemCodeOf(error) === code);
+      const [first] = all;
+      if (first === undefined) return [];
+      const [{ row }, error] = first;
+      const who = code === 'save_pending' ? ' for a reason of their own' : '';
+      const message = `sandboxes whose files are not in the bucket as they are here${who}: ${all.length}, "${row.id}" for one (${errorText(error)}). They are kept, and it is tried again`;
+      return [{ code, message }];
+    });
   }
 
   /** Of all: saved and removed by `remove`; what can't be saved stays for the next daemon. */
-  async endAll(remove: (sandbox: Sandbox) => Promise<void>): Promise<void> {
+  async endAll(remove: (sandbox: Sandbox) => Promise<void>): Promise<readonly Unsaved[]> {
     const { residents, world } = this.#options;
+    const kept: Unsaved[] = [];
     this.#close();
     await Promise.all(
       residents.all().map(async (sandbox) => {
@@ -140,10 +159,17 @@ export class Ephemeral implements AsyncDisposable {
           await this.save(sandbox, true);
           await remove(sandbox);
         } catch (error) {
-          world.log.error('ephemeral.kept', { sandbox: sandbox.row.id, error });
+          const { id } = sandbox.row;
+          world.log.error('ephemeral.kept', { sandbox: id, error });
+          kept.push({
+            id,
+            code: codeOf(error),
+            why: errorText(error),
+          });
         }
       }),
     );
+    return kept;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -240,6 +266,15 @@ export class Ephemeral implements AsyncDisposable {
       return undefined;
     }
   }
+}
+
+/** What is not the bucket's fault is no reason to look at it: a guest that does not answer, a disk without room, files that fit in no snapshot. */
+function problemCodeOf(error: unknown): 'bucket_unavailable' | 'save_pending' {
+  return codeOf(error) === 'bucket_unavailable' ? 'bucket_unavailable' : 'save_pending';
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof AppError ? error.code : 'internal';
 }
 
 function unlessAway(error: unknown): void {

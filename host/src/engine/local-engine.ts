@@ -1,7 +1,7 @@
 /** Puts the engine together: what its nouns share, what an earlier daemon left, and the end. */
 import { join } from 'node:path';
 import type { Backend } from '@squash/contract/backend';
-import type { Problem, Room } from '@squash/contract/daemon';
+import type { Problem, Room, Unsaved } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import { removeUnfinished } from '@squash/base/atomic-file';
@@ -86,6 +86,8 @@ export interface LocalEngineOptions {
   readonly fixedLimits: FixedLimits;
   /** The machine may have lost its power since the last daemon. */
   readonly isFirstOfBoot: boolean;
+  /** What ephemeral mode could not save when the engine ends, and has kept. */
+  readonly onUnsaved?: (sandboxes: readonly Unsaved[]) => void;
 }
 
 const collectAfterMs = 60_000;
@@ -98,6 +100,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly #places: VolumePlaces;
   readonly #bucket: EngineBucket | undefined;
   readonly #ephemeral: Ephemeral | undefined;
+  readonly #onUnsaved: (sandboxes: readonly Unsaved[]) => void;
   #collecting: NodeJS.Timeout | undefined;
   readonly sandboxes: LocalSandboxes;
   readonly processes: LocalProcesses;
@@ -132,6 +135,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
     });
     this.#world = world;
     this.#bucket = options.bucket;
+    this.#onUnsaved = options.onUnsaved ?? (() => undefined);
     this.#admission = new Admission(world, { residents, quotas, rules: options.admission });
     this.modules = new LocalModules(world, residents, options.bucket?.modules);
     this.#ephemeral = ephemeralOf(options, world, residents);
@@ -252,14 +256,15 @@ export class LocalEngine implements Engine, AsyncDisposable {
   /** Leaves sandboxes and commands running. Waits for operations in progress and for files being written. */
   async [Symbol.asyncDispose](): Promise<void> {
     clearTimeout(this.#collecting);
-    await this.sandboxes.endAll();
+    const stopping = new AppError('shutting_down', 'Cannot begin or finish an operation: the daemon stops');
+    this.#world.ending.abort(stopping);
+    this.#onUnsaved(await this.sandboxes.endAll());
     await this.#ephemeral?.[Symbol.asyncDispose]();
     this.sandboxes[Symbol.dispose]();
     this.keys[Symbol.dispose]();
     this.usage[Symbol.dispose]();
     this.contexts[Symbol.dispose]();
     await this.images[Symbol.asyncDispose]();
-    const stopping = new AppError('shutting_down', 'Cannot begin an operation: the daemon stops');
     const sandboxes = this.#residents.all();
     for (const sandbox of sandboxes) sandbox.mailbox.close(stopping);
     await Promise.all(sandboxes.map((sandbox) => sandbox.mailbox.idle()));
@@ -332,6 +337,8 @@ function worldOf(
         answerDeadlineMs: answerMsMax[running.backend],
       }),
     starts: { chroot: new Semaphore(limits.startsAtOnceMax), vm: new Semaphore(limits.startsAtOnceMax) },
+    readers: new Set(),
+    ending: new AbortController(),
     usages: new Semaphore(limits.upperUsagesAtOnceMax),
     layerLock: new SharedLock(),
     remote: options.bucket?.snapshots,

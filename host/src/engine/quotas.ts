@@ -7,6 +7,7 @@
  */
 import { AppError } from '@squash/contract/errors';
 import type { Quota, QuotaUse } from '@squash/contract/keys';
+import { memoryBytesGiven } from '../drivers/driver.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Store } from '#store/store.ts';
 import type { Residents } from './residents.ts';
@@ -131,7 +132,7 @@ function useOfSandbox({ row, snapshots, runs }: Sandbox): QuotaUse {
   const upperBytes = row.upperKind === 'tmpfs' ? 0 : row.limits.upperBytesMax;
   return {
     sandboxes: 1,
-    memory_mb: row.memoryMb,
+    memory_mb: memoryBytesGiven(row.backend, row.memoryMb * mib) / mib,
     cpu: row.cpu,
     disk_mb:
       snapshots.reduce((bytes, { size, memory }) => bytes + size + (memory?.bytes ?? 0), upperBytes) / mib,

@@ -3,7 +3,7 @@
  *
  * What is here and what is on its way count for every limit: one thread, so checking and taking a place is one step.
  */
-import type { Problem } from '@squash/contract/daemon';
+import type { Problem, Unsaved } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
@@ -44,7 +44,8 @@ export interface Sandboxes {
   /** @throws sandbox_not_found */
   ownerOf(id: SandboxId): string;
   /** Resolves when nothing of it runs and its id is free; its room comes back a moment later. */
-  destroy(id: SandboxId): Promise<void>;
+  /** @param unsaved what becomes of one that ephemeral mode can't save */
+  destroy(id: SandboxId, unsaved?: 'refuse' | 'aside'): Promise<void>;
 }
 
 export interface SandboxesOptions {
@@ -166,20 +167,22 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     return this.#residents.find(id).row.owner;
   }
 
-  async destroy(id: SandboxId): Promise<void> {
-    await this.#end(this.#residents.find(id));
+  async destroy(id: SandboxId, unsaved: 'refuse' | 'aside' = 'refuse'): Promise<void> {
+    await this.#end(this.#residents.find(id), unsaved);
   }
 
-  /** Of all, in ephemeral mode, when the daemon stops. */
-  async endAll(): Promise<void> {
-    await this.#options.ephemeral?.endAll((sandbox) => this.#removals.run(sandbox));
+  /** Of all, in ephemeral mode, when the daemon stops. @returns which could not be saved, and are kept */
+  async endAll(): Promise<readonly Unsaved[]> {
+    return (await this.#options.ephemeral?.endAll((sandbox) => this.#removals.run(sandbox))) ?? [];
   }
 
   /** @throws what `Ephemeral.save` does, and then it is as it was */
-  async #end(sandbox: Sandbox): Promise<void> {
+  async #end(sandbox: Sandbox, unsaved: 'refuse' | 'aside' = 'refuse'): Promise<void> {
+    const { ephemeral } = this.#options;
     if (!this.#removals.has(sandbox))
-      await this.#options.ephemeral?.save(sandbox, true).catch((error: unknown) => {
-        throw unsavedError(sandbox.row.id, error);
+      await ephemeral?.save(sandbox, true).catch(async (error: unknown) => {
+        if (unsaved === 'refuse') throw unsavedError(sandbox.row.id, error);
+        await ephemeral.setAside(sandbox, error);
       });
     await this.#removals.run(sandbox);
   }
@@ -261,7 +264,11 @@ export class LocalSandboxes implements Sandboxes, Disposable {
 
 function unsavedError(id: SandboxId, error: unknown): unknown {
   if (!(error instanceof AppError)) return error;
-  const text = `Cannot remove sandbox "${id}": its files can't be saved: ${error.message}`;
+  // A bucket comes back.
+  const way = error.code.startsWith('bucket_')
+    ? ''
+    : `; whoever runs the daemon gets rid of it with its files kept on this machine: squash rm --set-aside ${id}`;
+  const text = `Cannot remove sandbox "${id}": its files can't be saved: ${error.message}${way}`;
   return new AppError(error.code, text, {
     cause: error,
     ...(error.subject !== undefined && { subject: error.subject }),

@@ -201,6 +201,8 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
       return await work();
     } catch (error) {
       if (error instanceof AppError) throw error;
+      // Of what is here: the bucket has not failed.
+      if (error instanceof LateFailure) throw error.cause;
       this.#queue.fail(error);
       const text = `Cannot reach ${what}: the bucket "${this.#options.name}" fails: ${errorText(error)}`;
       throw new AppError('bucket_unavailable', text, { cause: error });
@@ -420,10 +422,16 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
 }
 
 /** What is over in a moment is no reason to give it up. */
+class LateFailure extends Failure {
+  constructor(cause: AppError) {
+    super(cause.code, cause.message, { cause });
+  }
+}
+
 function lateFailure(error: unknown): never {
   const isLater =
     error instanceof AppError && error.code !== 'layer_corrupt' && !/not_found/.test(error.code);
-  throw isLater ? new Failure(error.code, error.message, { cause: error }) : error;
+  throw isLater ? new LateFailure(error) : error;
 }
 
 /** Of what the original wrote nothing but the size is known. */

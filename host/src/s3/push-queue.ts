@@ -29,6 +29,8 @@ export class PushQueue<Item> implements AsyncDisposable {
   #wake = Promise.withResolvers<void>();
   #failure: string | undefined;
   #failures = 0;
+  /** Since it did last what was asked of it. */
+  #failuresNow = 0;
   #isCompared = false;
 
   /** `ready`: when comparing may begin. */
@@ -76,8 +78,11 @@ export class PushQueue<Item> implements AsyncDisposable {
   fail(error: unknown): void {
     if (this.#end.signal.aborted) return;
     this.#failures += 1;
+    this.#failuresNow += 1;
     this.#failure = errorText(error);
-    this.#work.log.warn('bucket.failed', { error });
+    const times = this.#failuresNow;
+    // Whoever is refused asks again and again: the first, the second, the fourth, …
+    if (Number.isInteger(Math.log2(times))) this.#work.log.warn('bucket.failed', { times, error });
     this.#wake.resolve();
   }
 
@@ -104,6 +109,7 @@ export class PushQueue<Item> implements AsyncDisposable {
         // A failed pull or list: this one says whether it is over.
         if (this.#failure !== undefined) await this.#work.probe();
         this.#failure = undefined;
+        this.#failuresNow = 0;
         waitMs = retryMsMin;
         await this.#wake.promise;
       } catch (error) {

@@ -12,7 +12,7 @@ import { limits } from '@squash/contract/limits';
 import { type Difference, type DiffPage, differenceSchema } from '@squash/contract/native-snapshot';
 import type { DiffResult, DiffSides } from '../drivers/driver.ts';
 import { soughtSnapshot } from './layering.ts';
-import { isUnreadable, whileReadable } from './read-stopped.ts';
+import { isUnreadable, readGivesUp, whileReadable } from './read-stopped.ts';
 import type { Sandbox } from './sandbox.ts';
 
 export interface DiffQuery {
@@ -52,7 +52,7 @@ async function ask(sandbox: Sandbox, label: SnapshotLabel, query: DiffQuery): Pr
     const { upper } = sides;
     const entriesMax = query.limit ?? limits.diffItemsDefault;
     const result = world.driver
-      .diff({ upper, newer, older, after, entriesMax }, sandbox.removal.signal)
+      .diff({ upper, newer, older, after, entriesMax }, readGivesUp(sandbox))
       .finally(() => sandbox.merges.delete(result));
     // Before the lock goes, behind which unused trees are collected: the snapshot may be removed meanwhile.
     sandbox.merges.set(result, [...newer, ...older]);

@@ -43,6 +43,8 @@ export class SandboxFiles {
   readonly #removals = new Set<Promise<void>>();
   /** What lies in the trash of a sandbox that may still run. */
   readonly #discarded = new Map<SandboxId, string>();
+  /** Where the files are of one that is removed though they are saved nowhere. */
+  readonly #aside = new Map<SandboxId, string>();
 
   constructor(options: FilesOptions) {
     this.#options = options;
@@ -81,25 +83,53 @@ export class SandboxFiles {
 
   /** Takes the directory away at once and for good. Its space comes back with `clear`. */
   async discard(id: SandboxId): Promise<void> {
+    const name = await this.#moveTo('trash', id);
+    if (name !== undefined) this.#discarded.set(id, name);
+  }
+
+  /**
+   * Takes the directory away and keeps it below `unsaved`, which nobody empties: put back under its id it is a stranger's, which
+   * `doctor --repair` takes in. Call when nothing runs on it, before it is removed. @returns its path in the data directory
+   */
+  async setAside(id: SandboxId): Promise<string | undefined> {
+    await mkdir(join(this.#options.dataDir, 'unsaved'), { recursive: true, mode: 0o700 });
+    const shadow = this.#shadows.get(id);
+    if (shadow !== undefined) {
+      this.#flush(id, shadow);
+      await shadow.writing;
+    }
+    const name = await this.#moveTo('unsaved', id);
+    if (name !== undefined) this.#aside.set(id, name);
+    return name;
+  }
+
+  /** Where `setAside` has put it. */
+  asideOf(id: SandboxId): string | undefined {
+    return this.#aside.get(id);
+  }
+
+  async #moveTo(folder: 'trash' | 'unsaved', id: SandboxId): Promise<string | undefined> {
     const shadow = this.#shadows.get(id);
     this.#shadows.delete(id);
     clearTimeout(shadow?.timer);
     await shadow?.writing;
-    const name = join('trash', `${id}.${randomBytes(6).toString('hex')}`);
+    const name = join(folder, `${id}.${randomBytes(6).toString('hex')}`);
     try {
       await rename(this.directory(id), join(this.#options.dataDir, name));
     } catch (error) {
-      if (isErrno(error, 'ENOENT')) return;
+      if (isErrno(error, 'ENOENT')) return undefined;
       throw error;
     }
-    this.#discarded.set(id, name);
+    await syncDirectory(join(this.#options.dataDir, folder));
     await syncDirectory(join(this.#options.dataDir, 'sandboxes'));
+    return name;
   }
 
   /** Removes what was discarded; call when nothing uses it. Never rejects: what stays goes with the next daemon. */
   async clear(id: SandboxId): Promise<void> {
     const name = this.#discarded.get(id);
     this.#discarded.delete(id);
+    this.#aside.delete(id);
     if (name !== undefined) await this.#remove(name);
   }
 

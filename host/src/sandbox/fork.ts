@@ -18,7 +18,7 @@ import { checkMemoryFork, dropMemory, type MemoryStart, saveMemory } from './for
 import { refuseHostRoot } from './host-root.ts';
 import { soughtSnapshot } from './layering.ts';
 import { checkMounts } from './mounts.ts';
-import { whileReadable } from './read-stopped.ts';
+import { readGivesUp, whileReadable } from './read-stopped.ts';
 import { removeSandbox } from './remove.ts';
 import { Sandbox } from './sandbox.ts';
 import { heldMemory } from './snapshot-memory.ts';
@@ -103,8 +103,9 @@ async function saveWritten(source: Sandbox): Promise<Saved> {
   const { world, row } = source;
   const path = world.files.temporary('fork');
   const upper = { id: row.id, backend: row.backend, generation: row.upperGeneration };
-  const pack = () => world.driver.pack(upper, path, source.removal.signal);
-  const packed = await whileReadable(source, () => source.whileFrozen(pack));
+  const giveUp = readGivesUp(source);
+  const pack = () => world.driver.pack(upper, path, giveUp);
+  const packed = await whileReadable(source, () => source.whileFrozen(pack), giveUp);
   return { path, bytes: packed.bytes };
 }
 

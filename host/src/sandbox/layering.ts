@@ -21,7 +21,7 @@ import { findFiles } from './snapshot-intake.ts';
 import { checkMemory, type MemoryStart } from './fork-memory.ts';
 import { startOnMemory, withMemory } from './restore-memory.ts';
 import { refuseHostRoot } from './host-root.ts';
-import { whileReadable } from './read-stopped.ts';
+import { readGivesUp, whileReadable } from './read-stopped.ts';
 import { packWithMemory } from './snapshot-memory.ts';
 import { checkFree, checkRoom, findSnapshot, sweepRemoved } from './snapshots.ts';
 import { prefixOf, snapshotChain } from './stacking.ts';
@@ -173,7 +173,7 @@ export interface SnapshotWish {
   readonly labels?: SnapshotRow['labels'];
   /** With its processes: see `snapshot-memory.ts`. */
   readonly memory?: boolean | undefined;
-  /** Without it the sandbox's removal alone breaks it off. */
+  /** Without it the sandbox's removal breaks it off, and of a microVM that is stopped the daemon's end. */
   readonly giveUp?: AbortSignal | undefined;
 }
 
@@ -199,8 +199,10 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Pro
     const basis = await basisOf(sandbox);
     const index = { write: await indexToWrite(sandbox), known: basis?.known };
     const source = { id: row.id, backend: row.backend, generation: row.upperGeneration, index };
-    const { signal } = sandbox.removal;
-    const giveUp = wanted.giveUp === undefined ? signal : AbortSignal.any([signal, wanted.giveUp]);
+    const giveUp =
+      wanted.giveUp === undefined
+        ? readGivesUp(sandbox)
+        : AbortSignal.any([sandbox.removal.signal, wanted.giveUp]);
     const pack = (): Promise<PackResult> => world.driver.pack(source, path, giveUp);
     const { packed, memory, stillMs } =
       wanted.memory === true

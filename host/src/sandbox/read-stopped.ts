@@ -10,11 +10,17 @@ export function isUnreadable({ row, state }: Sandbox): boolean {
   return row.backend === 'vm' && (state.phase === 'stopped' || state.phase === 'failed');
 }
 
+/** Ends the reading for a client: with the sandbox, or for one that does not run with the daemon, whose end would wait for a boot. */
+export function readGivesUp(sandbox: Sandbox): AbortSignal {
+  const { signal } = sandbox.removal;
+  return isUnreadable(sandbox) ? AbortSignal.any([signal, sandbox.world.ending.signal]) : signal;
+}
+
 /** Call in the sandbox's turn. Of any other sandbox just `read`. @throws host_full, layer_corrupt, vm_unavailable, launch_failed, what `read` does */
 export async function whileReadable<T>(
   sandbox: Sandbox,
   read: () => Promise<T>,
-  giveUp = sandbox.removal.signal,
+  giveUp = readGivesUp(sandbox),
 ): Promise<T> {
   if (!isUnreadable(sandbox)) return await read();
   const { row, world } = sandbox;
@@ -30,7 +36,10 @@ export async function whileReadable<T>(
       isRead: true,
     };
   });
-  await world.starts.vm.run(() => driver.start(spec, giveUp));
+  world.readers.add(row.id);
+  await world.starts.vm
+    .run(() => driver.start(spec, giveUp))
+    .finally(() => void world.readers.delete(row.id));
   try {
     return await read();
   } finally {

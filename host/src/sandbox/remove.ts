@@ -56,9 +56,11 @@ function mark(sandbox: Sandbox): boolean {
 /** `wasThere`: somebody was told of its creation. */
 async function deleteRow({ world, row }: Sandbox, wasThere: boolean): Promise<void> {
   const { store, files, events } = world;
+  const aside = files.asideOf(row.id);
   const commit = (): void => {
     store.sandboxes.delete(row.id);
-    if (wasThere) events.tell(row, { type: 'sandbox.destroyed' });
+    if (wasThere)
+      events.tell(row, { type: 'sandbox.destroyed', ...(aside !== undefined && { data: { aside } }) });
   };
   try {
     store.pressing(commit);

@@ -7,6 +7,7 @@ import type { Log } from '@squash/base/log';
 import type { EndReason, SandboxRow } from '#store/rows.ts';
 import type { Store } from '#store/store.ts';
 import type { Backend } from '@squash/contract/backend';
+import type { SandboxId } from '@squash/contract/ids';
 import type { Driver, RunningSandbox, SandboxLimits } from '../drivers/driver.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { LayerStore } from '../layers/layer-store.ts';
@@ -47,6 +48,10 @@ export interface World {
   readonly guestOf: (running: RunningSandbox) => Guest;
   /** Starts that nobody waits for (after a reboot, after a death) take turns. Those of microVMs among themselves: one may be kept up for minutes. */
   readonly starts: Readonly<Record<Backend, Semaphore>>;
+  /** MicroVMs that are being started to be read: no sandbox's state shows them. */
+  readonly readers: Set<SandboxId>;
+  /** The daemon ends: nobody waits any more for what is read of a microVM that does not run. */
+  readonly ending: AbortController;
   readonly usages: Semaphore;
   /** Shared by whoever turns names into trees and trees into rows; exclusive for who collects unused trees. */
   readonly layerLock: SharedLock;

@@ -128,9 +128,9 @@ class AsyncSandbox:
         self.info = await self.snapshots.restore(label, **options)
         return self.info
 
-    async def remove(self) -> None:
+    async def remove(self, **options: Unpack[opt.SandboxDestroyOptions]) -> None:
         """sandbox.destroy: ends everything in it and removes it with its files and snapshots. Raises NotFound."""
-        await self._ask("sandbox.destroy", {})
+        await self._ask("sandbox.destroy", options)
         self._is_owned = False
 
     def keep(self) -> AsyncSandbox:

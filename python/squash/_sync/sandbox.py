@@ -129,9 +129,9 @@ class Sandbox:
         self.info = self.snapshots.restore(label, **options)
         return self.info
 
-    def remove(self) -> None:
+    def remove(self, **options: Unpack[opt.SandboxDestroyOptions]) -> None:
         """sandbox.destroy: ends everything in it and removes it with its files and snapshots. Raises NotFound."""
-        self._ask("sandbox.destroy", {})
+        self._ask("sandbox.destroy", options)
         self._is_owned = False
 
     def keep(self) -> Sandbox:

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { errorText } from '@squash/base/bug';
 import { readIdMap } from '@squash/base/id-map';
 import type { Capability } from '@squash/contract/capability';
+import { AppError } from '@squash/contract/errors';
 import { vmModule } from '@squash/contract/ids';
 import { manifestSuffix } from '@squash/contract/manifest-suffix';
 import { type ModuleManifest, moduleManifestSchema } from '@squash/contract/module-manifest';
@@ -65,10 +66,13 @@ function qemuChoice(kvm: KvmFinding): readonly [Capability['state'], string] {
 function firecrackerRow(program: FirecrackerProgram): Capability {
   const row = { name: 'vmm', required: false, weaker: null } as const;
   try {
+    const path = program.check();
+    const { digest, isLikely } = program.about();
+    if (!isLikely) throw new AppError('vm_unavailable', `"${path}" is no Firecracker, sha256 ${digest}`);
     return {
       ...row,
       state: 'ok',
-      found: `Firecracker "${program.check()}", sha256 ${program.digest()}`,
+      found: `Firecracker "${path}", sha256 ${digest}`,
       choice: 'virtual machines run in it; its version is looked at when one starts',
       remedy: null,
     };

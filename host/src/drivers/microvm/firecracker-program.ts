@@ -14,11 +14,13 @@ import { isDiskFull, isErrno } from '@squash/base/errno';
 /** A release has 3 to 4 MB; one with all that debugging needs some 80. */
 const programBytesMax = 256 * 1_048_576;
 const treePrefix = 'firecracker-';
+/** In each release: its name, the paths of its sources, a word of its API. */
+const ownWords = ['Firecracker', 'firecracker', 'InstanceStart'];
 
 export class FirecrackerProgram {
   readonly #dataDir: string;
   readonly #path: string | undefined;
-  #known: { readonly print: string; readonly digest: string } | undefined;
+  #known: { readonly print: string; readonly digest: string; readonly isLikely: boolean } | undefined;
   #made: { readonly tree: string; readonly done: Promise<void> } | undefined;
 
   /** @param path what SQUASH_FIRECRACKER says */
@@ -41,13 +43,19 @@ export class FirecrackerProgram {
     throw unavailable(`"${this.#path}" is no program`);
   }
 
-  /** Of the file as it is. @throws vm_unavailable */
-  digest(): string {
+  /**
+   * Of the file as it is, and whether it is one as far as can be seen without running it: only in a VMM's sandbox is it run, where
+   * it says its version. @throws vm_unavailable
+   */
+  about(): { readonly digest: string; readonly isLikely: boolean } {
     const path = this.check();
     const { dev, ino, size, mtimeNs } = statSync(path, { bigint: true });
     const print = [dev, ino, size, mtimeNs].join(':');
-    if (this.#known?.print !== print) this.#known = { print, digest: sha256(readFileSync(path)) };
-    return this.#known.digest;
+    if (this.#known?.print === print) return this.#known;
+    const bytes = readFileSync(path);
+    const isLikely = ownWords.some((word) => bytes.includes(word));
+    this.#known = { print, digest: sha256(bytes), isLikely };
+    return this.#known;
   }
 
   /** With the program as `/usr/bin/firecracker`; relative to the data directory. @throws vm_unavailable, disk_full */

@@ -12,7 +12,9 @@ import { standIn } from '../../../../tests/support/firecracker-program.ts';
 import { ownedPrefix } from '../../../../tests/support/owned-directory.ts';
 import { vmPlan } from '../../../../tests/support/vm-plan.ts';
 import { waitFor } from '../../../../tests/support/wait.ts';
+import { vmCapabilities } from './capabilities.ts';
 import { type ApiRequest, FirecrackerApi } from './firecracker-api.ts';
+import { FirecrackerProgram } from './firecracker-program.ts';
 import { bootRequests } from './firecracker.ts';
 import type { VmPlan } from './vmm.ts';
 
@@ -105,6 +107,15 @@ test('the judge lets nothing pass that the real one refuses', async () => {
 
 test('a command line that the machine does not take is refused before it is sent', () => {
   assert.throws(() => bootRequests(plan({ hostname: 'h'.repeat(2_048) })), /more than 2048 bytes/);
+});
+
+test('doctor calls a program that is no Firecracker missing', () => {
+  const row = (path: string): string | undefined =>
+    vmCapabilities(directory, { program: new FirecrackerProgram(directory, path) }).find(
+      ({ name }) => name === 'vmm',
+    )?.state;
+  assert.equal(row(standIn(directory, '1.16.1')), 'ok');
+  assert.equal(row('/bin/true'), 'missing');
 });
 
 test('a VMM that was taken over is heard for a while, and its words are plain text', async (t) => {

@@ -1,4 +1,7 @@
 /** What a guest boots with in any VMM: a disk to write to, and what squash-boot is told by the kernel's command line. */
+import { errorText } from '@squash/base/bug';
+import { AppError } from '@squash/contract/errors';
+import type { StartSpec } from '../driver.ts';
 import type { VmPlan } from './vmm.ts';
 import type { VmmCommand } from './vmm-channel.ts';
 
@@ -61,4 +64,23 @@ function kernelPath(path: string): string {
       return /[A-Za-z0-9_./-]/.test(character) ? character : `%${byte.toString(16).padStart(2, '0')}`;
     })
     .join('');
+}
+
+/** What its console says last is a guest's word: it decides no more than which of two refusals is told, about a place that we know. */
+export function startFailure(
+  cause: unknown,
+  console: readonly string[],
+  { mounts }: Pick<StartSpec, 'mounts'>,
+): AppError {
+  const refused = mounts.find(({ path }) =>
+    console.some((line) => line.includes(`squash-boot: mount on ${path}, which is no directory`)),
+  );
+  if (refused === undefined)
+    return new AppError(
+      'launch_failed',
+      `The microVM does not start: ${[errorText(cause), ...console].join('; ')}`,
+      { cause },
+    );
+  const text = `"${refused.path}" in the sandbox is no directory, or a link is on the way`;
+  return new AppError('mount_refused', text, { cause });
 }

@@ -12,7 +12,6 @@ import type { Duplex } from 'node:stream';
 import type { Backend } from '@squash/contract/backend';
 import { AppError } from '@squash/contract/errors';
 import type { LayerDigest, SandboxId } from '@squash/contract/ids';
-import { errorText } from '@squash/base/bug';
 import type { LaunchMount } from '../../launch/launch-fields.ts';
 import {
   answerMsMax,
@@ -37,6 +36,7 @@ import { GuestClient } from '../../guest/client.ts';
 import { hasNetwork } from '../namespace/host-limits.ts';
 import { launchMount, relativeTo, upperPath } from '../namespace/launch-paths.ts';
 import { NamespaceDriver, type NamespaceDriverOptions } from '../namespace/namespace-driver.ts';
+import { startFailure } from './guest-boot.ts';
 import { settleGuest } from './guest-settle.ts';
 import { type GuestUpperOptions, packGuestUpper, unpackGuestUpper } from './guest-upper.ts';
 import { Acceleration, type AccelerationOptions, type KvmFinding } from './acceleration.ts';
@@ -349,11 +349,7 @@ export class MicrovmDriver extends NamespaceDriver {
       await super.stop(spec.id);
       signal?.throwIfAborted();
       if (error instanceof AppError && error.code === 'vm_unavailable') throw error;
-      throw new AppError(
-        'launch_failed',
-        `The microVM does not start: ${[errorText(error), ...console.lines()].join('; ')}`,
-        { cause: error },
-      );
+      throw startFailure(error, console.lines(), spec);
     }
     return running;
   }

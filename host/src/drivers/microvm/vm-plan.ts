@@ -1,7 +1,13 @@
 /** What a sandbox's start and limits are to a machine, and to the group that its VMM is in. */
 import { systemClock } from '@squash/base/clock';
 import type { LaunchMount } from '../../launch/launch-fields.ts';
-import type { DriverWarning, SandboxLimits, StartSpec } from '../driver.ts';
+import {
+  type DriverWarning,
+  memoryBytesGiven,
+  type SandboxLimits,
+  type StartSpec,
+  vmMemoryBytesMin,
+} from '../driver.ts';
 import type { VmFiles } from './vm-module.ts';
 import type { VmPlan } from './vmm.ts';
 
@@ -17,8 +23,6 @@ export interface PlannedVm {
 }
 
 const bytesPerMib = 1_048_576;
-/** What the kernel and squash-init take themselves. */
-const guestMemoryBytesMin = 128 * bytesPerMib;
 /** Held by the guest: its memory and its disk have a size, its processes are in a group of its own kernel. */
 const ownLimits: ReadonlySet<string> = new Set(['upper_limit', 'memory_limit', 'pids_limit']);
 /** Beside the disk: the file system's own tables, and what a VMM writes. */
@@ -28,7 +32,7 @@ const upperSlackBytes = 64 * bytesPerMib;
 export const upperFile = '/disk';
 
 export function guestMemoryBytes({ memoryBytesMax }: SandboxLimits): number {
-  return Math.max(guestMemoryBytesMin, memoryBytesMax);
+  return memoryBytesGiven('vm', memoryBytesMax);
 }
 
 /** @param found of a sandbox of the other kind with these limits */
@@ -37,10 +41,8 @@ export function vmWarnings(
   { memoryBytesMax }: SandboxLimits,
 ): readonly DriverWarning[] {
   const own = found.filter(({ code }) => !ownLimits.has(code));
-  if (memoryBytesMax >= guestMemoryBytesMin) return own;
-  const [least, asked] = [guestMemoryBytesMin, memoryBytesMax].map((bytes) =>
-    Math.round(bytes / bytesPerMib),
-  );
+  if (memoryBytesMax >= vmMemoryBytesMin) return own;
+  const [least, asked] = [vmMemoryBytesMin, memoryBytesMax].map((bytes) => Math.round(bytes / bytesPerMib));
   const message = `a microVM has ${least} MiB of memory at least: this one has that, and not ${asked}`;
   return [...own, { code: 'memory_minimum', message }];
 }
