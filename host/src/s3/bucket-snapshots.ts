@@ -421,13 +421,14 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
   }
 }
 
-/** What is over in a moment is no reason to give it up. */
+/** What goes wrong here and may be over in a moment. */
 class LateFailure extends Failure {
   constructor(cause: AppError) {
     super(cause.code, cause.message, { cause });
   }
 }
 
+/** What is over in a moment is no reason to give it up. */
 function lateFailure(error: unknown): never {
   const isLater =
     error instanceof AppError && error.code !== 'layer_corrupt' && !/not_found/.test(error.code);
