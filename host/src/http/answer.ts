@@ -39,6 +39,8 @@ async function sendStream(body: ReadableStream<Uint8Array>, outgoing: ServerResp
     return;
   }
   outgoing.once('close', cancel);
+  // Also while the client takes nothing: then its maker gives it up.
+  reader.closed.catch(() => outgoing.destroy());
   outgoing.flushHeaders();
   try {
     for (;;) {
