@@ -287,8 +287,7 @@ export class HttpServer {
 
   #refusal(incoming: IncomingMessage, transport: Transport, asked: Asked): AppError | undefined {
     if (transport === 'tls') return new AppError('not_found', 'Only ports of sandboxes are served here');
-    const refusal =
-      this.#malformed(incoming) ?? this.#gate(incoming, transport, asked) ?? malformedHost(incoming);
+    const refusal = this.#malformed(incoming) ?? this.#gate(incoming, transport, asked);
     if (refusal !== undefined || !this.#isDraining) return refusal;
     return new AppError('shutting_down', 'The daemon is stopping: try again later');
   }
@@ -493,10 +492,3 @@ function greet(server: Server, newcomers: Newcomers, event: 'connection' | 'secu
  * the sandbox above it.
  */
 const dotSegment = /(^|[/\\])(\.|%2e){1,2}([/\\#]|$)/i;
-
-/** Whom the gate lets in for other reasons. */
-function malformedHost({ headers: { host = 'localhost' } }: IncomingMessage): AppError | undefined {
-  return URL.canParse(`http://${host}`)
-    ? undefined
-    : new AppError('invalid_request', 'the Host is malformed');
-}
