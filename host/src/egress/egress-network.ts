@@ -209,7 +209,8 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
   }
 
   problems(): readonly Problem[] {
-    if (this.#supervisor?.isUp !== true && this.#supervisor?.isComing !== true) {
+    const { isUp = false, isComing = false, isUnknown = false } = this.#supervisor ?? {};
+    if (!isUp && !isComing && !isUnknown) {
       const message =
         'the egress process does not answer: sandboxes reach nothing until it is back; log/egress.log says why';
       return [{ code: 'egress_unavailable', message }];

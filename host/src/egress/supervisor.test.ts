@@ -128,7 +128,9 @@ test('a process of this version is kept by the next supervisor, one of another v
   assert.deepEqual(place.pids, [first]);
   {
     await using second = place.supervise(version, { confine });
+    assert.equal(second.isUnknown, true, 'nothing is wrong before anybody has looked');
     assert.equal(await second.up(), true);
+    assert.equal(second.isUnknown, false);
     assert.deepEqual(place.starts, [first]);
   }
   assert.deepEqual(confined, [first, first], 'the group may be a new one');

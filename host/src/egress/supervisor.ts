@@ -45,6 +45,7 @@ export class EgressSupervisor implements AsyncDisposable {
   #isWantedSoon = false;
   readonly #done: Promise<void>;
   #phase: Phase = 'starting';
+  #isUnknown = true;
   #settled = Promise.withResolvers<void>();
   #ended: Promise<string> | undefined;
   /** Of this daemon's own start, until it has ended. */
@@ -66,6 +67,11 @@ export class EgressSupervisor implements AsyncDisposable {
   /** A new process that hears no sandbox before it is told everything, and is not late; or none before somebody wants it. */
   get isComing(): boolean {
     return this.#phase === 'starting' && this.#isDeaf;
+  }
+
+  /** Whether one answers that an earlier daemon has left, or this one's own comes up, is not known yet: the first look is not over. */
+  get isUnknown(): boolean {
+    return this.#isUnknown;
   }
 
   /** Ends the putting off. */
@@ -133,7 +139,9 @@ export class EgressSupervisor implements AsyncDisposable {
   #become(phase: Phase): void {
     if (this.#phase !== 'starting' && phase === 'starting') this.#settled = Promise.withResolvers<void>();
     this.#phase = phase;
-    if (phase !== 'starting') this.#settled.resolve();
+    if (phase === 'starting') return;
+    this.#isUnknown = false;
+    this.#settled.resolve();
   }
 
   /** A process of our version that answers. @throws where none can be had */
