@@ -102,20 +102,23 @@ function keptPath(source) {
   return directory && path.join(directory, `${source.replaceAll('/', '-')}.kept`);
 }
 
-/** Open, at the compiled code. `undefined` where there is none of this very built file. */
+/** Open, at the compiled code. `undefined` where there is none of this very built file, or one that somebody else could have written. */
 function openKept(source, stamp) {
   const place = keptPath(source);
   if (!place) return undefined;
+  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
+  let file;
   try {
-    const file = openSync(place);
-    const { size } = fstatSync(file);
-    const bytes = size - stamp.length;
-    if (bytes > 0 && read(file, Buffer.alloc(stamp.length), 0).latin1Slice() === stamp)
+    file = openSync(place, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    const stat = fstatSync(file);
+    const bytes = stat.size - stamp.length;
+    const isOurs = stat.isFile() && stat.uid === process.geteuid() && (stat.mode & 0o022) === 0;
+    if (isOurs && bytes > 0 && read(file, Buffer.alloc(stamp.length), 0).latin1Slice() === stamp)
       return { file, bytes, position: stamp.length };
-    closeSync(file);
   } catch {
     // None yet.
   }
+  if (file !== undefined) closeSync(file);
   return undefined;
 }
 
@@ -148,10 +151,13 @@ function keepCompiled(source) {
     fs.renameSync(temporary, place);
     return true;
   } catch {
-    // A full disk: the next start is as this one was.
+    // A full disk: the next start is as this one was, and what was written of it gives its room back.
+    try {
+      fs.rmSync(temporary, { force: true });
+    } catch {
+      // The program ends all the same.
+    }
     return false;
-  } finally {
-    fs.rmSync(temporary, { force: true });
   }
 }
 

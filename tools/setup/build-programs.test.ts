@@ -206,6 +206,19 @@ test('a program that has loaded knows whether it would still be loaded', () => {
   assert.equal(copy.node(['--eval', look, copy.directory]).stdout, 'true,false');
 });
 
+test('the daemon has loaded no TLS and no client of the web when it is up', () => {
+  using copy = new Copy();
+  copy.start('host/src/serve.ts');
+  const look = `
+    const { load } = require(process.argv[1] + '/base/bin/built.cjs');
+    void load('host/src/main.ts', false).loadDaemon().then(() => {
+      const late = ['tls', 'https', 'zlib', 'worker_threads', 'internal/deps/undici/undici'];
+      process.stdout.write(JSON.stringify(late.filter((name) => process.moduleLoadList.includes('NativeModule ' + name))));
+      process.exit();
+    });`;
+  assert.equal(copy.node(['--eval', look, copy.directory]).stdout, '[]');
+});
+
 test('what a program has compiled by the time it ends is taken at its next start, until it is built anew', () => {
   using copy = builtCopy();
   const keep = `
@@ -228,6 +241,10 @@ test('what a program has compiled by the time it ends is taken at its next start
   assert.ok(whole.length > statSync(copy.built).size - headBytes - codeBytes, 'with what was called');
   assert.equal(run(), 'false,false', 'it was taken');
   assert.deepEqual(readFileSync(kept), whole);
+
+  // One that others may write is nobody's to run.
+  chmodSync(kept, 0o620);
+  assert.equal(run(), 'true,false');
 
   // Torn, or compiled with other settings: V8 refuses it, and it is made again.
   writeFileSync(kept, whole.subarray(0, whole.length / 2));

@@ -1,6 +1,6 @@
 /**
  * Has a program load modules of Node when it first uses them: with the first word of `tls` Node begins to read all public authorities, which
- * took a box without a daemon 20 ms and 30 of a processor.
+ * makes a start of Node 20 ms longer and takes 33 of a processor.
  */
 import type { Plugin } from 'esbuild';
 

@@ -43,8 +43,10 @@ export interface Sandboxes {
   resume(id: SandboxId): Promise<SandboxRecord>;
   /** @throws sandbox_not_found */
   ownerOf(id: SandboxId): string;
-  /** Resolves when nothing of it runs and its id is free; its room comes back a moment later. */
-  /** @param unsaved what becomes of one that ephemeral mode can't save */
+  /**
+   * Resolves when nothing of it runs and its id is free; its room comes back a moment later.
+   * @param unsaved what becomes of one that ephemeral mode can't save
+   */
   destroy(id: SandboxId, unsaved?: 'refuse' | 'aside'): Promise<void>;
 }
 

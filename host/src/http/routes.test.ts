@@ -14,7 +14,7 @@ test('what names more of a path comes first, and is no dead end', () => {
   assert.deepEqual(found('/v1/boxes/all/now'), ['/v1/boxes/all/now', '/v1/boxes/{id}/{what}']);
   assert.deepEqual(found('/v1/boxes/all'), ['/v1/boxes/{id}']);
   assert.deepEqual(found('/v1/boxes/all/then'), ['/v1/boxes/{id}/{what}']);
-  for (const path of ['/', '', '/v1', '/v1/boxes/a/b/c', '/V1/boxes'])
+  for (const path of ['/', '', '/v1', '/v1/boxes/a/b/c', '/V1/boxes', 'x/v1/boxes', 'v1/boxes'])
     assert.deepEqual(found(path), [], path);
 });
 
@@ -22,6 +22,8 @@ test('a place is one segment, decoded where it can be, and never empty', () => {
   const params = (path: string) => [...routes.find(path)].map((each) => each.params);
   assert.deepEqual(params('/v1/boxes/a%2Fb%20c/x+y'), [{ id: 'a/b c', what: 'x+y' }]);
   assert.deepEqual(params('/v1/boxes/%zz%41/__proto__'), [{ id: '%zz%41', what: '__proto__' }]);
+  // Once: what is encoded in it was meant so.
+  assert.deepEqual(params('/v1/boxes/%252e%252E'), [{ id: '%2e%2E' }]);
   assert.deepEqual(params('/v1/boxes/a/'), [{ id: 'a' }]);
   for (const path of ['/v1/boxes//', '/v1/boxes//b', '/v1/boxes/a//', '//v1/boxes'])
     assert.deepEqual(found(path), [], path);

@@ -50,9 +50,9 @@ export class Routes<T> {
 
   /** All that a path may be: what names more of it comes first. @param path without a query; one `/` at its end is nothing */
   *find(path: string): Generator<Found<T>> {
-    const segments = segmentsOf(path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path).map(
-      decoded,
-    );
+    const whole = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
+    const segments = segmentsOf(whole, this.#depth + 1);
+    if (!path.startsWith('/') || segments.length > this.#depth) return;
     for (const { end, places } of walk(this.#root, segments.map(decoded), []))
       yield {
         value: end.value,
@@ -61,9 +61,9 @@ export class Routes<T> {
   }
 }
 
-/** @param most a path of ten thousand segments is none of ours */
-function segmentsOf(path: string, most = 100): readonly string[] {
-  return path.split('/', most + 1).slice(1);
+/** @param most those behind are left out: a path of ten thousand is none of ours */
+function segmentsOf(path: string, most?: number): readonly string[] {
+  return path.split('/', most === undefined ? undefined : most + 1).slice(1);
 }
 
 function* walk<T>(
