@@ -10,6 +10,7 @@
 
 #include "boot/failure.h"
 #include "boot/host_socket.h"
+#include "boot/root.h"
 #include "common/descriptor.h"
 #include "common/frame.h"
 #include "common/renewal.h"
@@ -38,7 +39,11 @@ int keeper_wait(int listener, struct settings *settings) {
   struct frame_header header;
   const struct timespec rest = {.tv_nsec = LOOK_NS};
   if (write_whole(STDOUT_FILENO, here_it_stands, sizeof here_it_stands - 1) != 0) boot_fail("write to the console");
-  while (host_socket_tell() != 0) (void)nanosleep(&rest, NULL);
+  while (host_socket_tell() != 0) {
+    /* A copy waits most of the time until its way to the host is there. */
+    root_begin(settings);
+    (void)nanosleep(&rest, NULL);
+  }
   int asker = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
   if (asker < 0 || read_whole(asker, head, sizeof head) != 1) boot_fail("hear from the host");
   errno = EINVAL;

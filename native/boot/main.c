@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "boot/drives.h"
 #include "boot/failure.h"
 #include "boot/host_socket.h"
 #include "boot/keeper.h"
@@ -29,6 +30,7 @@
 #include "boot/settings.h"
 #include "common/capabilities.h"
 #include "common/descriptor.h"
+#include "common/file.h"
 
 /* PID 1 keeps a descriptor or more per connection; commands get their own, lower limit from it. */
 enum { INIT_FILES_MIN = 16384 };
@@ -69,25 +71,29 @@ static unsigned long long commands_memory(void) {
 
 /*
  * The kernel's own threads do not count in a group. PID 1 and its commands are in two of one, whose limit holds for all: commands can
- * be held still by themselves. Returns the commands' one; nothing shows where the groups are.
+ * be held still by themselves. Nothing shows where the groups are.
  */
-static int make_groups(const struct settings *settings) {
+static struct groups {
+  int all, commands;
+} make_groups(void) {
   static const char *const paths[] = {"/group/sandbox", "/group/sandbox/init", "/group/sandbox/commands"};
-  char count[32];
-  (void)snprintf(count, sizeof count, "%llu", (unsigned long long)settings->pids);
   mount_kernel("cgroup2", "/group");
   write_setting("/group/cgroup.subtree_control", "+pids +memory");
   for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
     if (mkdir(paths[i], 0755) != 0) boot_fail("make a control group");
   }
-  if (settings->pids != 0) write_setting("/group/sandbox/pids.max", count);
   write_setting("/group/sandbox/cgroup.subtree_control", "+memory");
-  (void)snprintf(count, sizeof count, "%llu", commands_memory());
-  write_setting("/group/sandbox/commands/memory.max", count);
   write_setting("/group/sandbox/init/cgroup.procs", "0");
-  int commands = open(paths[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (commands < 0 || umount2("/group", MNT_DETACH) != 0) boot_fail("leave /group");
-  return commands;
+  struct groups groups = {open(paths[0], O_RDONLY | O_DIRECTORY | O_CLOEXEC), open(paths[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (groups.all < 0 || groups.commands < 0 || umount2("/group", MNT_DETACH) != 0) boot_fail("leave /group");
+  return groups;
+}
+
+static void limit_groups(struct groups *groups, const struct settings *settings) {
+  bool is_held = settings->pids == 0 || text_file_write_format(groups->all, "pids.max", "%llu", (unsigned long long)settings->pids) == 0;
+  is_held = is_held && text_file_write_format(groups->commands, "memory.max", "%llu", commands_memory()) == 0;
+  if (!is_held) boot_fail("limit the control groups");
+  close_fd(&groups->all);
 }
 
 static int open_upper(void) {
@@ -137,15 +143,20 @@ int main(void) {
   /* As on a host with memory for many: what bounds commands is their group, which ends them and is told. */
   write_setting("/proc/sys/vm/overcommit_memory", "1");
   modules_load();
+  /* What stands above the wait here is done once for all machines that are copied. */
+  network_set_up(&settings);
+  if (settings.ordered == 0) drives_look();
+  root_prepare();
+  struct groups groups = make_groups();
   int init = open_init(), listener = -1, asker = -1;
   if (settings.copied != 0) {
     listener = host_socket_listen();
     asker = keeper_wait(listener, &settings);
   }
   if (sethostname(settings.hostname, strlen(settings.hostname)) != 0) boot_fail("set the host name");
-  network_set_up(&settings);
   int hosts = root_assemble(&settings);
-  int upper = open_upper(), group = make_groups(&settings);
+  int upper = open_upper();
+  limit_groups(&groups, &settings);
   limit_files(&settings);
   root_enter();
   if (listener < 0) {
@@ -154,6 +165,6 @@ int main(void) {
   } else {
     keeper_answer(asker);
   }
-  const int descriptors[] = {listener, upper, group, hosts, init}; /* init/machine.h */
+  const int descriptors[] = {listener, upper, groups.commands, hosts, init}; /* init/machine.h */
   become_init(descriptors);
 }

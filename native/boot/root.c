@@ -24,21 +24,44 @@ static void make_directory(const char *path) {
   if (mkdir(path, 0755) != 0 && errno != EEXIST) boot_fail("make %s", path);
 }
 
-static void mount_drives(const struct settings *settings) {
+/* Those that are mounted. */
+static unsigned lowers_mounted;
+static bool upper_is_mounted;
+
+static struct drive lower_drive(const struct settings *settings, unsigned at, char serial[24]) {
+  (void)snprintf(serial, 24, "l%u", at);
+  return (struct drive){serial, settings->ordered != 0 ? (int)at : -1};
+}
+
+/* Mounts what is not yet. Without `is_last` it gives up at a drive that can't be, and returns. */
+static void mount_drives(const struct settings *settings, bool is_last) {
   char serial[24], to[24];
   make_directory("l");
   make_directory("u");
-  for (unsigned i = 0; i < settings->lowers; i++) {
-    (void)snprintf(serial, sizeof serial, "l%u", i);
-    (void)snprintf(to, sizeof to, "l/%u", i);
+  for (; lowers_mounted < settings->lowers; lowers_mounted++) {
+    struct drive drive = lower_drive(settings, lowers_mounted, serial);
+    struct drive_mount how = {.to = to, .type = "squashfs", .flags = MS_RDONLY};
+    (void)snprintf(to, sizeof to, "l/%u", lowers_mounted);
     make_directory(to);
-    drive_mount(&(struct drive){serial, settings->ordered != 0 ? (int)i : -1}, to, "squashfs", MS_RDONLY, NULL);
+    if (is_last) drive_mount(&drive, &how);
+    else if (drive_mount_try(&drive, &how) != 0) return;
   }
+  if (upper_is_mounted) return;
+  struct drive drive = {"upper", settings->ordered != 0 ? (int)settings->lowers : -1};
   /* What is deleted gives its room back to the host's file, and tables of inodes that nobody uses take none. */
-  drive_mount(&(struct drive){"upper", settings->ordered != 0 ? (int)settings->lowers : -1}, "u", "ext4", 0, "discard,noinit_itable");
-  /* A new one is empty. */
-  make_directory("u/data");
-  make_directory("u/work");
+  struct drive_mount how = {.to = "u", .type = "ext4", .options = "discard,noinit_itable"};
+  if (is_last) drive_mount(&drive, &how);
+  else if (drive_mount_try(&drive, &how) != 0) return;
+  upper_is_mounted = true;
+}
+
+void root_begin(const struct settings *settings) {
+  static bool is_begun;
+  char serial[24];
+  struct drive first = lower_drive(settings, 0, serial);
+  if (is_begun || !drive_begins(&first, "hsqs")) return;
+  is_begun = true;
+  mount_drives(settings, false);
 }
 
 /* As native/launch/overlay.c: the marks in an upper are the same for both backends. */
@@ -106,33 +129,34 @@ static int place_etc(const struct settings *settings) {
   return hosts_file;
 }
 
-static void place_devices(const struct settings *settings) {
-  if (mount("dev", "root/dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k,nr_inodes=128") != 0) boot_fail("mount /dev");
-  cleanup_fd directory = open("root/dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+static void prepare_devices(void) {
+  make_directory("k/dev");
+  if (mount("dev", "k/dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k,nr_inodes=128") != 0) boot_fail("mount /dev");
+  cleanup_fd directory = open("k/dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0 || device_nodes_make(directory) != 0) boot_fail("make device nodes");
-  const char *unmade = device_tree_furnish("root/dev");
+  const char *unmade = device_tree_furnish("k/dev");
   if (unmade != NULL) boot_fail("make /dev/%s", unmade);
-  if (device_tree_share_memory("root/dev/shm", settings->shm_bytes) != 0) boot_fail("mount /dev/shm");
 }
 
 /*
  * Settings of the kernel are read-only, but for those of the network: by others (core_pattern, modprobe) root gets the
  * capabilities back that it has not, and with them the machine's devices.
  */
-static void place_proc(void) {
+static void prepare_proc(void) {
   static const char *const settings[] = {"sys", "sysrq-trigger", "irq", "bus", "dynamic_debug"};
   const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
-  if (mount("proc", "root/proc", "proc", flags, NULL) != 0) boot_fail("mount /proc");
+  make_directory("k/proc");
+  if (mount("proc", "k/proc", "proc", flags, NULL) != 0) boot_fail("mount /proc");
   for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
     char path[48];
-    (void)snprintf(path, sizeof path, "root/proc/%s", settings[i]);
+    (void)snprintf(path, sizeof path, "k/proc/%s", settings[i]);
     if (access(path, F_OK) != 0) continue;
     if (mount(path, path, NULL, MS_BIND, NULL) != 0 ||
         mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | flags, NULL) != 0) {
       boot_fail("make /proc/%s read-only", settings[i]);
     }
   }
-  if (mount("/proc/sys/net", "root/proc/sys/net", NULL, MS_BIND, NULL) != 0) boot_fail("attach /proc/sys/net");
+  if (mount("/proc/sys/net", "k/proc/sys/net", NULL, MS_BIND, NULL) != 0) boot_fail("attach /proc/sys/net");
 }
 
 /*
@@ -163,11 +187,25 @@ static void place_mounts(const struct settings *settings) {
   if (umount2("m", MNT_DETACH) != 0) boot_fail("leave what the host shares");
 }
 
+void root_prepare(void) {
+  make_directory("k");
+  prepare_proc();
+  prepare_devices();
+}
+
+static void place_prepared(const struct settings *settings) {
+  if (mount("k/proc", "root/proc", NULL, MS_MOVE, NULL) != 0) boot_fail("move /proc");
+  if (mount("k/dev", "root/dev", NULL, MS_MOVE, NULL) != 0) boot_fail("move /dev");
+  if (device_tree_share_memory("root/dev/shm", settings->shm_bytes) != 0) boot_fail("mount /dev/shm");
+}
+
 int root_assemble(const struct settings *settings) {
-  mount_drives(settings);
+  mount_drives(settings, true);
+  /* A new one is empty. */
+  make_directory("u/data");
+  make_directory("u/work");
   mount_overlay(settings);
-  place_proc();
-  place_devices(settings);
+  place_prepared(settings);
   int hosts = place_etc(settings);
   place_mounts(settings);
   return hosts;

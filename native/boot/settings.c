@@ -97,7 +97,7 @@ void settings_take(struct settings *settings, char *line) {
   char *rest;
   for (char *word = strtok_r(line, " \n", &rest); word != NULL; word = strtok_r(NULL, " \n", &rest)) take(settings, word);
   errno = EINVAL;
-  if (settings->copied != 0 && settings->lowers == 0) return; /* The others are to come. */
+  if (settings->copied != 0 && settings->hostname[0] == '\0') return; /* The others are to come. */
   if (settings->lowers == 0 || settings->lowers > SETTINGS_LOWERS_MAX) boot_fail("squash.lowers is out of range");
   if (settings->hostname[0] == '\0') boot_fail("squash.hostname is missing");
 }

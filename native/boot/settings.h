@@ -16,7 +16,7 @@ struct settings {
   uint64_t shm_bytes;
   uint64_t files;
   uint64_t pids;
-  uint64_t copied; /* 1: all else comes when it was copied (keeper.h) */
+  uint64_t copied; /* 1: all else but the network and the number of lowers comes when it was copied (keeper.h) */
   uint64_t ordered; /* 1: the drives have no serials; they are the lowers and then the upper, in this order */
   uint64_t reads; /* 1: the upper is only read, by PID 1, and is not what this root is made of */
   uint64_t time; /* seconds since 1970, when the machine was started */

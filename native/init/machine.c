@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/sched.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -50,7 +52,11 @@ int machine_capabilities_use(bool on) {
   return (int)syscall(SYS_capset, &header, data);
 }
 
-int machine_join_group(void) { return is_guest ? text_file_write(MACHINE_GROUP, "cgroup.procs", "0") : 0; }
+pid_t machine_fork(void) {
+  if (!is_guest) return fork();
+  struct clone_args how = {.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = MACHINE_GROUP};
+  return (pid_t)syscall(SYS_clone3, &how, sizeof how);
+}
 
 int machine_freeze(void) {
   if (text_file_write(MACHINE_GROUP, "cgroup.freeze", "1") != 0) return -1;

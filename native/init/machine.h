@@ -6,6 +6,7 @@
 #define SQUASH_INIT_MACHINE_H
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Where squash-boot leaves them. */
 enum { MACHINE_UPPER = 4, MACHINE_GROUP, MACHINE_HOSTS, MACHINE_END };
@@ -17,8 +18,11 @@ bool machine_is(void);
 int machine_confine(void);
 /* Returns 0 or -1 with errno. */
 int machine_capabilities_use(bool on);
-/* In a command's process, before it is one. Returns 0 or -1 with errno. */
-int machine_join_group(void);
+/*
+ * As fork(2), and in a guest the child begins in the commands' group. One that were moved there would wait for all processors to have
+ * been idle once: several milliseconds, for each command. The child may do nothing but system calls.
+ */
+pid_t machine_fork(void);
 /* Returns when all commands stand still, or -1 with errno. */
 int machine_freeze(void);
 void machine_thaw(void);

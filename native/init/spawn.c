@@ -113,11 +113,9 @@ static _Noreturn void run_child(const struct exec_request *spec, const struct ch
   (void)dup2(ends->output, 1);
   (void)dup2(ends->error, 2);
   if (ends->status != CHILD_STATUS_FD) (void)dup3(ends->status, CHILD_STATUS_FD, O_CLOEXEC);
-  int joined = machine_join_group(), why = errno;
   /* Before anything that can block: another command's pipe held open here would hide its end. */
   bool is_traced = trace_keep_channel(CHILD_TRACE_FD);
   close_from(CHILD_STATUS_FD + (is_traced ? 2 : 1));
-  if (joined != 0) fail(STEP_LIMITS, why);
   if (setsid() < 0) fail(STEP_SESSION, errno);
   if (spec->tty && ioctl(0, TIOCSCTTY, 0) != 0) fail(STEP_TERMINAL, errno);
   raise_oom_score();
@@ -183,7 +181,7 @@ int spawn(const struct exec_request *spec, int null_fd, struct spawned *out) {
   }
   if (failure == 0) failure = trace_start(spec->uid, spec->gid);
   if (failure == 0) {
-    out->pid = fork();
+    out->pid = machine_fork();
     if (out->pid < 0) failure = errno;
     if (out->pid == 0) run_child(spec, &ends);
   }

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
-import { open, rename, writeFile } from 'node:fs/promises';
+import { open, rename, truncate, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -152,6 +152,23 @@ test('one from a template works as one that has booted', async () => {
   await output('one', 'rm /root/many; echo late >/root/late');
   await send('POST', `${sandboxes}/one/restore`, { label: 'early' });
   assert.equal(await output('one', 'ls /root'), 'many\nmine');
+});
+
+const isRoot = process.getuid?.() === 0;
+test('a disk that is no file system any more costs no template', {
+  skip: !isRoot && 'only root damages a disk',
+}, async () => {
+  await create('broken');
+  await send('POST', '/v1/sandboxes/broken/pause', { keep: 'files' });
+  const disk = join(daemon.dataDir, 'sandboxes/broken/uppers/1/data/disk');
+  await truncate(disk, 0);
+  await truncate(disk, 1_048_576);
+  const told = failures().length;
+  const refused = await daemon.request('POST', '/v1/sandboxes/broken/resume');
+  assert.equal(refused.json.code, 'launch_failed', refused.text);
+  assert.match(refused.text, /mount drive .*upper/);
+  assert.deepEqual([templates(), failures().length], [[first], told]);
+  await send('DELETE', `${sandboxes}/broken`);
 });
 
 test('memory that a guest has freed is the host’s again', async () => {

@@ -208,7 +208,7 @@ test('a microVM that can’t be made goes off, and its console says why in one l
 });
 
 test('one that waits to be copied goes off at anything but the word who it is', async () => {
-  const words = ['squash.hostname=x', 'squash.copied=1'];
+  const words = ['squash.lowers=1', 'squash.copied=1'];
   await using machine = await Machine.boot(parts, {
     lowers: [await baseLayer()],
     upper: parts.upper,

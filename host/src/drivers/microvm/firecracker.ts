@@ -9,7 +9,7 @@ import { existsSync } from 'node:fs';
 import { AppError } from '@squash/contract/errors';
 import { FirecrackerApi, type ApiRequest } from './firecracker-api.ts';
 import type { FirecrackerProgram } from './firecracker-program.ts';
-import { freePagesWord, guestWords, makeUpper } from './guest-boot.ts';
+import { freePagesWord, guestWords, makeUpper, networkWords } from './guest-boot.ts';
 import type { VmmStart } from './vmm-channel.ts';
 import { processorsOf, type Vmm, type VmPlan } from './vmm.ts';
 
@@ -126,7 +126,8 @@ function bootWords(plan: VmPlan): string {
     // Its drives have no names: they come in the order of the requests.
     'squash.ordered=1',
     `squash.time=${plan.unixSeconds}`,
-    ...guestWords(plan, network),
+    ...guestWords(plan),
+    ...networkWords(plan, network),
   ].join(' ');
   if (Buffer.byteLength(words) <= bootBytesMax) return words;
   throw new AppError('launch_failed', `The kernel's command line has more than ${bootBytesMax} bytes`);

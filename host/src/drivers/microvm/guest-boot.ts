@@ -36,8 +36,8 @@ export function makeUpper({ upper: { path, bytes, inodes } }: VmPlan): VmmComman
   };
 }
 
-/** All but the time, which one that was copied is told otherwise. */
-export function guestWords(plan: VmPlan, network: GuestNetwork): readonly string[] {
+/** All but the time, which one that was copied is told otherwise, and the network. */
+export function guestWords(plan: VmPlan): readonly string[] {
   return [
     `squash.lowers=${plan.lowers.length}`,
     `squash.hostname=${plan.hostname}`,
@@ -46,13 +46,16 @@ export function guestWords(plan: VmPlan, network: GuestNetwork): readonly string
     `squash.pids=${plan.pidsMax}`,
     ...(plan.isRead ? ['squash.reads=1'] : []),
     ...plan.mounts.map(({ mode, path }) => `squash.mount=${mode}:${kernelPath(path)}`),
-    ...(plan.hasNetwork
-      ? [
-          `squash.nameserver=${network.nameserver}`,
-          `squash.address=${network.address}`,
-          `squash.gateway=${network.gateway}`,
-        ]
-      : []),
+  ];
+}
+
+/** The same for all that are copied: each is alone in its network. */
+export function networkWords({ hasNetwork }: VmPlan, network: GuestNetwork): readonly string[] {
+  if (!hasNetwork) return [];
+  return [
+    `squash.nameserver=${network.nameserver}`,
+    `squash.address=${network.address}`,
+    `squash.gateway=${network.gateway}`,
   ];
 }
 

@@ -5,7 +5,7 @@
  * is yet to be run on one that starts guests.
  */
 import { availableParallelism, cpus } from 'node:os';
-import { freePagesWord, guestWords, makeUpper } from './guest-boot.ts';
+import { freePagesWord, guestWords, makeUpper, networkWords } from './guest-boot.ts';
 import { goOnMachine, partMachine, saveMachine, wakeMachine } from './qemu-copies.ts';
 import { balloonMachine, machineSize } from './qemu-size.ts';
 import { withoutEmptyPages } from './qemu-stream.ts';
@@ -42,8 +42,10 @@ const wordsOf: Readonly<Record<Accelerator, readonly string[]>> = {
   tcg: [...kernelWords, 'tsc=reliable', 'tsc_early_khz={tsc_khz}', 'no_timer_check'],
 };
 
-function copiedOption({ accelerator }: VmPlan): Option {
-  return ['append', [...wordsOf[accelerator], 'squash.copied=1'].join(' ')];
+function copiedOption(plan: VmPlan): Option {
+  const own = ['squash.copied=1', `squash.lowers=${plan.lowers.length}`, ...networkWords(plan, network)];
+  const words = [...wordsOf[plan.accelerator], ...own];
+  return ['append', words.join(' ')];
 }
 
 export const qemu: Vmm = {
@@ -58,7 +60,8 @@ export const qemu: Vmm = {
     const words = [
       ...wordsOf[plan.accelerator],
       `squash.time=${plan.unixSeconds}`,
-      ...guestWords(plan, network),
+      ...guestWords(plan),
+      ...networkWords(plan, network),
     ];
     const own: readonly Option[] = [['append', words.join(' ')], ...vsockOptions, ...fileOptions(plan)];
     return started(makeUpper(plan), vsockDevice(), ...files, machine(plan, [...diskOptions(plan), ...own]));
@@ -78,7 +81,7 @@ export const qemu: Vmm = {
       const unpack: VmmCommand = { how: 'unpack', path: plan.upper.path, argv: [disk] };
       return started(unpack, vsockDevice(), machine(plan, [...diskOptions(plan), ...own]));
     },
-    words: (plan) => guestWords(plan, network).join(' '),
+    words: (plan) => guestWords(plan).join(' '),
     save: (control, signal) => saveMachine(control, sockets.memory, signal),
     kept: withoutEmptyPages,
     part: partMachine,
