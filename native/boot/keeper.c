@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,7 +17,7 @@
 #include "common/frame.h"
 #include "common/renewal.h"
 
-enum { LOOK_NS = 10 * 1000 * 1000, LINE_BYTES_MAX = 4096, PAYLOAD_BYTES_MAX = LINE_BYTES_MAX + 256 };
+enum { LOOK_NS = 10 * 1000 * 1000, LINE_BYTES_MAX = 4096, PAYLOAD_BYTES_MAX = LINE_BYTES_MAX + 256, CLEARED_BYTES_MAX = 64 << 20 };
 
 /* What the host looks for: host/src/drivers/microvm/vm-copy.ts. */
 static const char here_it_stands[] = "squash-boot: waits to be copied\n";
@@ -33,11 +35,26 @@ static void renew(uint8_t *payload, size_t length, struct settings *settings) {
   settings_take(settings, line);
 }
 
+/*
+ * What a free page has held is saved as what is needed is. Here pages are taken, which come as zeros, and given back: those are not. The
+ * kernel gives the smallest pieces first, and what was used is in small ones.
+ */
+static void clear_free_memory(void) {
+  struct sysinfo memory;
+  if (sysinfo(&memory) != 0) boot_fail("read how much memory there is");
+  size_t length = (size_t)memory.freeram * memory.mem_unit;
+  length -= length / 8;
+  if (length > CLEARED_BYTES_MAX) length = CLEARED_BYTES_MAX;
+  void *taken = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (taken == MAP_FAILED || munmap(taken, length) != 0) boot_fail("clear %zu bytes", length);
+}
+
 int keeper_wait(int listener, struct settings *settings) {
   static uint8_t payload[PAYLOAD_BYTES_MAX];
   uint8_t head[FRAME_HEADER_BYTES];
   struct frame_header header;
   const struct timespec rest = {.tv_nsec = LOOK_NS};
+  clear_free_memory();
   if (write_whole(STDOUT_FILENO, here_it_stands, sizeof here_it_stands - 1) != 0) boot_fail("write to the console");
   while (host_socket_tell() != 0) {
     /* A copy waits most of the time until its way to the host is there. */
