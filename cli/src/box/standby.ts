@@ -33,21 +33,29 @@ export async function startStandby({ address }: Client): Promise<void> {
   const { spawn } = await import('node:child_process');
   const directory = boxDataDirectory({ env: process.env, home });
   const words = ['--bare', process.execPath, projectPath('cli/bin/standby.cjs'), directory, address.path];
-  try {
-    const child = spawn(callProgram, words, { cwd: '/', env: {}, detached: true, stdio: 'ignore' });
-    child.on('error', () => {});
-    child.unref();
-  } catch {
-    // Out of memory, for example: the next call starts as this one did.
-  }
+  const start = (): void => {
+    try {
+      const child = spawn(callProgram, words, { cwd: '/', env: {}, detached: true, stdio: 'ignore' });
+      child.on('error', () => {});
+      child.unref();
+    } catch {
+      // Out of memory, for example: the next call starts as this one did.
+    }
+  };
+  // Who called hears the end first.
+  if (hasCaller) process.once('exit', start);
+  else start();
 }
+
+/** Somebody waits for our exit code. */
+let hasCaller = false;
 
 /** @returns the call's words; undefined where there is none to run */
 export async function standBy(
   [directory = '', socket = '']: readonly string[],
   isCurrent: () => boolean,
 ): Promise<readonly string[] | undefined> {
-  await findCommand(['box', 'run'])?.spec.load();
+  await Promise.all([findCommand(['box', 'run'])?.spec.load(), import('node:child_process')]);
   const { takeCall } = loadAddon();
   const text = takeCall(directory, socket, projectPath('cli/bin/squash.cjs'), idleMs);
   if (text === undefined) return undefined;
@@ -92,6 +100,7 @@ function becomeCaller(environment: readonly string[]): void {
 
 /** The caller learns how we end; when it was killed, so are we: nothing of ours may outlive it. */
 function watch(connection: number, caller: number): void {
+  hasCaller = true;
   const socket = new Socket({ fd: connection });
   socket.on('error', () => {}).once('close', () => process.kill(process.pid, 'SIGKILL'));
   socket.resume().unref();
