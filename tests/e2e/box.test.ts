@@ -125,7 +125,7 @@ describe('squash box', { skip }, () => {
       end.stderr,
       new RegExp(`^squash: box ${id} keeps what was written to .*\\nsquash: .*squash box rm ${id}\\n$`),
     );
-    assert.match(await printed(['ps']), /writer +stopped/);
+    assert.match(await printed(['ps']), /writer +stopped +\d+s +[1-9][\d.]* kB/);
     assert.equal(await printed(['exec', 'writer', '--', 'cat', 'src/main.txt', 'new.txt']), 'changed\nnew\n');
     assert.match(await printed(['ps']), /writer +stopped/);
     assert.equal(await printed(['rm', 'writer']), `${id}\n`);

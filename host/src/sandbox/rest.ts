@@ -58,6 +58,7 @@ export async function stopProcesses(sandbox: Sandbox, wakes: boolean): Promise<v
     throw error;
   }
   sandbox.apply({ type: 'stopped', wakes });
+  await sandbox.usage.settle();
 }
 
 /** Nothing where it does not rest. @throws host_full, disk_full, launch_failed, layer_corrupt */

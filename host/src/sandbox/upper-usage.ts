@@ -1,9 +1,10 @@
 /**
  * How much a sandbox's upper holds, measured beside everything else: who asks gets the latest figure at once.
  *
- * Measured again some seconds after a command ended, and while commands run; an idle sandbox is not measured.
+ * Measured again some seconds after a command ended, while commands run, and when it stops; an idle sandbox is not measured.
  * A tree that takes long to walk is walked rarely, so that a sandbox with a million files is no load.
  */
+import { setTimeout as passed } from 'node:timers/promises';
 import { limits } from '@squash/contract/limits';
 import type { SandboxRow } from '#store/rows.ts';
 import type { UpperUsage } from '../drivers/driver.ts';
@@ -46,6 +47,14 @@ export class UpperUsageWatch {
     this.#isTouched = true;
     if (this.#timer !== undefined || this.#isMeasuring || this.#isClosed) return;
     this.#timer = setTimeout(() => void this.#measure(), this.#pauseMs).unref();
+  }
+
+  /** Resolves when it was measured, and no later than a second from now: nothing writes to it any more, and the next who asks is told. */
+  async settle(): Promise<void> {
+    this.touch();
+    if (this.#timer === undefined) return;
+    clearTimeout(this.#timer);
+    await Promise.race([this.#measure(), passed(limits.upperUsageFirstMs, undefined, { ref: false })]);
   }
 
   close(): void {
