@@ -8,12 +8,14 @@ import { stat } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import type { ExecRecord } from '@squash/contract/exec';
 import { limits } from '@squash/contract/limits';
 import { notOffered } from '@squash/contract/operations/table';
 import { execRecord, thinEngine } from '../../../tests/support/thin-engine.ts';
 import { overJsonLimit, ThinServer } from '../../../tests/support/thin-server.ts';
 import { Secret } from '@squash/base/secret';
 import { waitFor } from '../../../tests/support/wait.ts';
+import type { JobLogLine } from '../sandbox/job-log.ts';
 
 const create = { method: 'POST', path: '/cgi-bin/api/sandboxes' };
 const exec = { method: 'POST', path: '/cgi-bin/api/sandboxes/box/exec' };
@@ -301,6 +303,42 @@ test('bytes that are no HTTP get an answer and lose their connection', async () 
     assert.match(text, expected, bytes.slice(0, 60));
   }
   assert.equal((await server.send({ path: '/cgi-bin/health' })).status, 200);
+});
+
+test('garbage takes no answer away, and puts nothing into one', async () => {
+  const release = Promise.withResolvers<void>();
+  async function* jobLog(): AsyncGenerator<JobLogLine, void, void> {
+    yield { number: 1, stream: 'stdout', text: 'one' };
+    await release.promise;
+  }
+  const slow = async (_id: string, request: { readonly cmd: string }): Promise<ExecRecord> => {
+    await release.promise;
+    return execRecord(1, request.cmd);
+  };
+  await using server = await ThinServer.start(thinEngine({ processes: { jobLog, exec: slow } }));
+  const open = () => {
+    const socket = connect(server.port, '127.0.0.1');
+    const got = { text: '', isClosed: false };
+    socket.setEncoding('latin1').on('data', (chunk: string) => (got.text += chunk));
+    socket.on('error', () => undefined).on('close', () => (got.isClosed = true));
+    return { socket, got };
+  };
+  const streamed = open();
+  streamed.socket.write(
+    'GET /cgi-bin/api/sandboxes/box/jobs/1/logs HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n',
+  );
+  await waitFor('the stream to begin', () => streamed.got.text.includes('one'));
+  streamed.socket.write('zz\r\n');
+  await waitFor('the end of the connection', () => streamed.got.isClosed);
+  assert.doesNotMatch(streamed.got.text, /400|invalid_request/);
+  const two = open();
+  const ask =
+    'POST /cgi-bin/api/sandboxes/box/exec HTTP/1.1\r\nhost: localhost\r\ncontent-length: 14\r\n\r\n{"cmd":"slow"}';
+  two.socket.write(`${ask}${ask}garbage\r\n\r\n`);
+  await waitFor('both to be heard', () => server.service.active === 2);
+  release.resolve();
+  await waitFor('the end of the connection', () => two.got.isClosed);
+  assert.equal(two.got.text.split('HTTP/1.1 200 ').length, 3);
 });
 
 test('a client that sends requests in a row gets all answers, and is cut off when too many wait for theirs', async () => {

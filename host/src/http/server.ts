@@ -247,17 +247,19 @@ export class HttpServer {
     return true;
   }
 
-  /** Garbage behind a whole request does not take that request's answer away: it is the connection's last. */
+  /** Garbage behind whole requests does not take their answers away: the last one's is the connection's last. */
   #unparsed(error: NodeJS.ErrnoException, socket: Duplex): void {
-    const [last] = [...this.#answering].filter(
+    const open = [...this.#answering].filter(
       ({ req, writableEnded }) => req.socket === socket && !writableEnded,
     );
-    if (last?.req.complete !== true) {
-      refuseUnparsed(error, socket);
-      return;
-    }
-    last.shouldKeepAlive = false;
-    last.once('close', () => socket.destroy());
+    const last = open.findLast(({ req }) => req.complete);
+    if (last !== undefined) {
+      last.shouldKeepAlive = false;
+      last.once('close', () => socket.destroy());
+    } else if (open.some(({ headersSent }) => headersSent)) {
+      // Words of ours would stand in the middle of that answer's body.
+      socket.destroy();
+    } else refuseUnparsed(error, socket);
   }
 
   #begin(): void {
