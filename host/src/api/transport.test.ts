@@ -273,7 +273,11 @@ test('bytes that are no HTTP get an answer and lose their connection', async () 
   await using server = await ThinServer.start(thinEngine());
   const cases: readonly [string, RegExp][] = [
     ['garbage\r\n\r\n', /^HTTP\/1\.1 400 /],
-    ['GET / HTTP/1.1\r\n\r\n', /^HTTP\/1\.1 400 /],
+    ['GET / HTTP/1.1\r\n\r\n', /^HTTP\/1\.1 400 .*"code":"invalid_request"/s],
+    [
+      'GET / HTTP/1.1\r\nhost: localhost\r\nexpect: the-best\r\n\r\n',
+      /^HTTP\/1\.1 400 .*"code":"invalid_request"/s,
+    ],
     ['GET http://localhost/cgi-bin/health HTTP/1.1\r\nhost: localhost\r\n\r\n', /^HTTP\/1\.1 400 /],
     [`GET / HTTP/1.1\r\nhost: localhost\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`, /^HTTP\/1\.1 431 /],
     ['GET / HTTP/1.1\r\nhost: localhost\r\nhost\r\n\r\n', /^HTTP\/1\.1 400 /],

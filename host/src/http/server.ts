@@ -29,6 +29,7 @@ import type { HttpCounters } from './counters.ts';
 import type { Gate, RequestHead } from './gate.ts';
 import { KeyWatch } from './key-watch.ts';
 import { listenFailure } from './listen.ts';
+import { malformed } from './malformed.ts';
 import type { UpgradeRequest } from './message-socket.ts';
 import { misplacedToken } from './misplaced-token.ts';
 import { Newcomers } from './newcomers.ts';
@@ -177,6 +178,8 @@ export class HttpServer {
     const { others } = this.#options;
     const options: PlainOptions = {
       maxHeaderSize: limits.headerBytesMax,
+      // `malformed` does, in our words.
+      requireHostHeader: false,
       headersTimeout: limits.headersMs,
       // A module's upload or an hour's exec is a legal request: bodies have deadlines of their own.
       requestTimeout: 0,
@@ -223,9 +226,11 @@ export class HttpServer {
       if (expects) outgoing.writeContinue();
       void this.#answer(incoming, outgoing);
     };
-    server.on('request', (incoming: IncomingMessage, outgoing: ServerResponse) =>
-      serve(incoming, outgoing, false),
-    );
+    // An expectation that nobody knows is refused as anything else is.
+    for (const event of ['request', 'checkExpectation'])
+      server.on(event, (incoming: IncomingMessage, outgoing: ServerResponse) =>
+        serve(incoming, outgoing, false),
+      );
     server.on('checkContinue', (incoming: IncomingMessage, outgoing: ServerResponse) =>
       serve(incoming, outgoing, true),
     );
@@ -289,25 +294,9 @@ export class HttpServer {
 
   #refusal(incoming: IncomingMessage, transport: Transport, asked: Asked): AppError | undefined {
     if (transport === 'tls') return new AppError('not_found', 'Only ports of sandboxes are served here');
-    const refusal = this.#malformed(incoming) ?? this.#gate(incoming, transport, asked);
+    const refusal = malformed(incoming) ?? this.#gate(incoming, transport, asked);
     if (refusal !== undefined || !this.#isDraining) return refusal;
     return new AppError('shutting_down', 'The daemon is stopping: try again later');
-  }
-
-  #malformed(incoming: IncomingMessage): AppError | undefined {
-    const target = incoming.url ?? '';
-    if (!target.startsWith('/')) {
-      return new AppError('invalid_request', 'the request target must be a path');
-    }
-    const [path = ''] = target.split('?', 1);
-    if (dotSegment.test(path)) {
-      return new AppError('invalid_request', 'the path has a segment "." or ".."');
-    }
-    // Node takes the first of several; a proxy before us may have gone by another.
-    if ((incoming.headersDistinct['host']?.length ?? 0) > 1) {
-      return new AppError('invalid_request', 'the request names more than one Host');
-    }
-    return undefined;
   }
 
   #gate(incoming: IncomingMessage, transport: RequestHead['transport'], asked: Asked): AppError | undefined {
@@ -488,9 +477,3 @@ function greet(server: Server, newcomers: Newcomers, event: 'connection' | 'secu
     refuseUpgrade({ socket, path: '/v1' }, refused);
   });
 }
-
-/**
- * URL parsers resolve these, encoded ones too: a client that puts ".." where a job's number belongs would reach
- * the sandbox above it.
- */
-const dotSegment = /(^|[/\\])(\.|%2e){1,2}([/\\#]|$)/i;
