@@ -371,6 +371,40 @@ test('WebSockets are refused by status: no token, foreign page, wrong address, w
   assert.equal(await refused(openStream(server, '/v1/sandboxes/box/exec', 'other')), 400);
   assert.equal(await refused(new WebSocket(url, 'squash.exec.v1', { origin: 'http://evil.test' })), 403);
   assert.equal(await refused(new WebSocket(url, 'squash.exec.v1', { headers: { host: 'evil.test' } })), 403);
+  const told = { origin: 'http://evil.test' };
+  assert.equal(
+    await refused(new WebSocket(`${url}?key=sqk_${'0'.repeat(40)}`, 'squash.errors.v1', told)),
+    403,
+  );
+});
+
+test('a handshake that is none is answered, also where the refusal would come by a message', async () => {
+  await using server = await ThinServer.start(streamEngine(scripted(() => some()).session));
+  const key = 'AAAAAAAAAAAAAAAAAAAAAA==';
+  const wrong: readonly Readonly<Record<string, string>>[] = [
+    { 'sec-websocket-key': 'x' },
+    { 'sec-websocket-version': '12' },
+    { 'sec-websocket-protocol': 'squash.exec.v1, squash.exec.v1' },
+    { 'sec-websocket-protocol': 'squash.errors.v1', 'sec-websocket-version': '12' },
+  ];
+  for (const headers of wrong) {
+    const { status, json } = await server.send({
+      path: '/v1/sandboxes/box/exec',
+      headers: {
+        connection: 'upgrade',
+        upgrade: 'websocket',
+        'sec-websocket-key': key,
+        'sec-websocket-version': '13',
+        'sec-websocket-protocol': 'squash.exec.v1',
+        ...headers,
+      },
+    });
+    assert.equal(status, 400, JSON.stringify(headers));
+    assert.match(JSON.stringify(json), /"code":"invalid_request"/);
+  }
+  const posted = { method: 'POST', path: '/cgi-bin/api/sandboxes/box/exec' };
+  const asked = { connection: 'upgrade', upgrade: 'websocket' };
+  assert.equal((await server.send({ ...posted, headers: asked }, '{"cmd":"true"}')).status, 200);
 });
 
 test('a module’s upload is streamed to a file, and one that ends early leaves none', async () => {

@@ -189,11 +189,11 @@ export class HttpServer {
       keepAlive: true,
       keepAliveInitialDelay: 30_000,
       noDelay: true,
-      // curl --http2 asks every server to upgrade to h2c; only WebSockets are taken out of the usual path.
+      // curl --http2 asks every server to upgrade to h2c; only WebSockets, which begin with a GET, are taken out of the usual path.
       shouldUpgradeCallback: (incoming) =>
         others.has(incoming.headers.host)
           ? others.takesUpgrade(incoming)
-          : incoming.headers.upgrade?.toLowerCase() === 'websocket',
+          : incoming.method === 'GET' && incoming.headers.upgrade?.toLowerCase() === 'websocket',
     };
     const server: Server =
       secured === undefined ? createServer(options) : createSecureServer({ ...options, ...secured });
@@ -304,9 +304,10 @@ export class HttpServer {
     const [path = '', query] = url.split('?', 2);
     const ticket = incoming.method === 'GET' ? ticketOf(query) : undefined;
     const peer = this.#peers.get(incoming.socket)?.peer ?? 'unknown';
-    const caller =
-      misplacedToken(incoming) ??
-      this.#options.gate.check({ path, headers: incoming.headers, transport, peer, ticket });
+    const found = this.#options.gate.check({ path, headers: incoming.headers, transport, peer, ticket });
+    // First of all a page of somebody else is told so: others may be told over a WebSocket what is wrong.
+    const isForeign = found instanceof AppError && found.code === 'origin_refused';
+    const caller = (isForeign ? undefined : misplacedToken(incoming)) ?? found;
     if (!(caller instanceof AppError)) {
       this.#passed.set(incoming, { caller, asked });
       return undefined;
