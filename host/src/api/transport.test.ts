@@ -8,6 +8,7 @@ import { stat } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import type { ExecRecord } from '@squash/contract/exec';
 import { limits } from '@squash/contract/limits';
 import { notOffered } from '@squash/contract/operations/table';
@@ -15,6 +16,7 @@ import { execRecord, thinEngine } from '../../../tests/support/thin-engine.ts';
 import { overJsonLimit, ThinServer } from '../../../tests/support/thin-server.ts';
 import { Secret } from '@squash/base/secret';
 import { waitFor } from '../../../tests/support/wait.ts';
+import type { Engine } from '../engine/engine.ts';
 import type { JobLogLine } from '../sandbox/job-log.ts';
 
 const create = { method: 'POST', path: '/cgi-bin/api/sandboxes' };
@@ -267,6 +269,29 @@ test('a fault in a handler is a 500 that tells nothing, and the log has the rest
   assert.equal(answer.status, 500);
   assert.doesNotMatch(answer.text, /secret detail/);
   assert.match(server.logged, /secret detail/);
+});
+
+test('a wait that its client leaves, or that the end of the daemon ends, is no fault', async () => {
+  let waiting = 0;
+  const wait = async (...[, , { signal }]: Parameters<Engine['ports']['wait']>): Promise<void> => {
+    waiting += 1;
+    await setTimeout(60_000, undefined, { signal });
+  };
+  await using server = await ThinServer.start(thinEngine({ ports: { wait } }));
+  const path = '/v1/sandboxes/box/ports/80/wait';
+  const socket = connect(server.port, '127.0.0.1');
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`);
+  await waitFor('the wait to begin', () => waiting === 1);
+  socket.destroy();
+  await waitFor('the wait to end', () => server.service.active === 0);
+  const told = server.send({ path });
+  await waitFor('the next one to begin', () => waiting === 2);
+  const closed = server.service.close();
+  const { status, json: body } = await told;
+  assert.equal(status, 503, JSON.stringify(body));
+  assert.match(JSON.stringify(body), /"code":"shutting_down"/);
+  await closed;
+  assert.doesNotMatch(server.logged, /request\.fault/);
 });
 
 test('bytes that are no HTTP get an answer and lose their connection', async () => {
