@@ -206,6 +206,11 @@ test('well-formed HTTP with any content is answered as documented', async () => 
         [['GET', '/cgi-bin/api/sandboxes/%03%0A', ''], {}, ''],
         // zod can't compare it: contract/src/safe-parse.ts.
         [['POST', '/cgi-bin/api/sandboxes', ''], {}, '{"id":{"length":{"toString":false}}}'],
+        [
+          ['POST', '/cgi-bin/api/sandboxes', ''],
+          {},
+          `{"id":{"length":{"toString":false}},"layers":${'['.repeat(9_000)}${']'.repeat(9_000)}}`,
+        ],
       ],
     },
   );
