@@ -6,10 +6,12 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFile, readdir } from 'node:fs/promises';
 import { request } from 'node:http';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { execEventSchema } from '@squash/contract/exec';
+import { limits } from '@squash/contract/limits';
 import type { ProcessInfo } from '@squash/contract/process';
 import { WebSocket } from 'ws';
 import { execRecord, sandboxInfo, thinEngine } from '../../../tests/support/thin-engine.ts';
@@ -91,6 +93,20 @@ test('a client that stops reading an event stream stalls whoever writes it, and 
   response.destroy();
   await waitFor('the stream to be freed', () => isEnded);
   assert.match((await server.send({ path: '/metrics' })).text, /squash_http_streams_active 0\n/);
+});
+
+test('a client that sends requests in a row and reads no answer has one made for it at a time', async () => {
+  let made = 0;
+  const list = () => {
+    made += 1;
+    return [{ ...sandboxInfo('box'), task: 'x'.repeat(2_097_152) }];
+  };
+  await using server = await ThinServer.start(thinEngine({ sandboxes: { list } }));
+  const client = connect(server.port, '127.0.0.1').pause();
+  client.write('GET /cgi-bin/api/sandboxes HTTP/1.1\r\nhost: localhost\r\n\r\n'.repeat(limits.unansweredMax));
+  await waitFor('no more to be made', () => isStalled(server, () => made));
+  assert.ok(made < 16, `${made} answers of 2 MiB were made`);
+  client.destroy();
 });
 
 test('the exec log is sent page by page and is one JSON array', async () => {

@@ -87,6 +87,8 @@ export class HttpServer {
   readonly #answering = new Set<ServerResponse>();
   /** Of a client that sends requests without waiting for answers. */
   readonly #unanswered = new WeakMap<Socket, number>();
+  /** The last answer of a connection. */
+  readonly #latest = new WeakMap<Socket, ServerResponse>();
   readonly #peers = new WeakMap<Socket, { readonly peer: Peer; readonly told: Asked['peer'] }>();
   readonly #gateways = new WeakSet<Socket>();
   readonly #passed = new WeakMap<IncomingMessage, Passed>();
@@ -224,7 +226,9 @@ export class HttpServer {
       const forget = this.#keyWatch.add(this.#passedOf(incoming).caller, incoming.socket);
       if (forget !== undefined) outgoing.once('close', forget);
       if (expects) outgoing.writeContinue();
-      void this.#answer(incoming, outgoing);
+      const before = this.#latest.get(incoming.socket);
+      this.#latest.set(incoming.socket, outgoing);
+      void this.#answer(incoming, outgoing, before);
     };
     // An expectation that nobody knows is refused as anything else is.
     for (const event of ['request', 'checkExpectation'])
@@ -431,7 +435,17 @@ export class HttpServer {
     return { sender, release: () => forget?.() };
   }
 
-  async #answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  /** @param before of the same connection: until it is sent its client reads nothing of this one, which would lie in memory whole */
+  async #answer(
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    before: ServerResponse | undefined,
+  ): Promise<void> {
+    if (before?.closed === false) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      before.once('close', resolve);
+      await promise;
+    }
     const answer = await this.#options
       .answer({ incoming, outgoing, ...this.#passedOf(incoming) })
       .catch((error: unknown) => this.#fault(error));
