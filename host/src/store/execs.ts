@@ -174,14 +174,15 @@ export class ExecTable {
     return this.#jobs.all(sandbox).map(execOf);
   }
 
-  /** Of any kind, oldest first, behind number `after`. */
-  page(
+  /** Of any kind, oldest first, behind number `after`; each read when it is asked for. */
+  *page(
     sandbox: SandboxId,
     { state, tag }: ExecFilter,
     page: { readonly after: number; readonly limit: number },
-  ): readonly ExecRow[] {
+  ): Generator<ExecRow, void, void> {
     const isRunning = state === undefined ? null : state === 'running' ? 1 : 0;
-    return this.#page.all(sandbox, page.after, tag ?? null, isRunning, page.limit).map(execOf);
+    const { after, limit } = page;
+    for (const row of this.#page.iterate(sandbox, after, tag ?? null, isRunning, limit)) yield execOf(row);
   }
 
   /** The latest that runs, or else the latest. */
