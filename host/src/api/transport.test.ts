@@ -9,10 +9,10 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
-import type { ExecRecord } from '@squash/contract/exec';
+import type { ExecRecord, JobInfo } from '@squash/contract/exec';
 import { limits } from '@squash/contract/limits';
 import { notOffered } from '@squash/contract/operations/table';
-import { execRecord, thinEngine } from '../../../tests/support/thin-engine.ts';
+import { execRecord, jobInfo, thinEngine } from '../../../tests/support/thin-engine.ts';
 import { overJsonLimit, ThinServer } from '../../../tests/support/thin-server.ts';
 import { Secret } from '@squash/base/secret';
 import { waitFor } from '../../../tests/support/wait.ts';
@@ -203,6 +203,21 @@ test('exec takes timeouts as the original did, clamps long ones and refuses none
     assert.equal((await server.send(exec, `{"cmd":"true","timeout":${timeout}}`)).status, 400, timeout);
   }
   assert.deepEqual(seen, [300, 1, 2, 90, 300, 3600, 3600, 3600]);
+});
+
+test('the list of jobs is read some at a time and is one JSON array', async () => {
+  const all = Array.from({ length: 40 }, (_, index) => jobInfo(index + 1));
+  const asked: number[] = [];
+  const jobs = (...[, { after, limit }]: Parameters<Engine['processes']['jobs']>): readonly JobInfo[] => {
+    asked.push(limit);
+    return all.filter(({ job_id: job }) => job > after).slice(0, limit);
+  };
+  await using server = await ThinServer.start(thinEngine({ processes: { jobs } }));
+  const answer = await server.send({ path: '/cgi-bin/api/sandboxes/box/jobs' });
+  assert.equal(answer.headers['content-type'], 'application/json');
+  assert.deepEqual(answer.json, all);
+  assert.ok(asked.every((limit) => limit <= limits.logsPageRecords));
+  assert.equal((await server.send({ path: '/cgi-bin/api/sandboxes/gone/jobs' })).status, 404);
 });
 
 test('API says 404, 405 and 501 as documented', async () => {

@@ -74,7 +74,7 @@ export interface Processes {
   stream(id: SandboxId, start: ExecStart): Promise<ExecSession>;
   /** Resolves when the job runs. */
   start(id: SandboxId, request: ShellExecRequest): Promise<JobInfo>;
-  jobs(id: SandboxId): readonly JobInfo[];
+  jobs(id: SandboxId, page: ListPage): readonly JobInfo[];
   job(id: SandboxId, jobId: number): JobInfo;
   /** Stored lines after `after`, then live ones; ends when the job has ended and all lines were given. */
   jobLog(id: SandboxId, jobId: number, after: number, signal: AbortSignal): AsyncIterableIterator<JobLogLine>;
@@ -229,9 +229,9 @@ export class LocalProcesses implements Processes {
     return this.job(id, row.seq);
   }
 
-  jobs(id: SandboxId): readonly JobInfo[] {
+  jobs(id: SandboxId, page: ListPage): readonly JobInfo[] {
     this.#residents.find(id);
-    return this.#store.read(() => this.#store.execs.jobs(id)).map(jobOf);
+    return this.#store.read(() => this.#store.execs.jobs(id, page)).map(jobOf);
   }
 
   job(id: SandboxId, jobId: number): JobInfo {

@@ -92,7 +92,9 @@ export class ExecTable {
     this.#unfinished = prepare(
       `SELECT ${columns} FROM execs WHERE sandbox = ? AND finished_ms IS NULL ORDER BY seq`,
     );
-    this.#jobs = prepare(`SELECT ${columns} FROM execs WHERE sandbox = ? AND kind = 'job' ORDER BY seq`);
+    this.#jobs = prepare(
+      `SELECT ${columns} FROM execs WHERE sandbox = ? AND kind = 'job' AND seq > ? ORDER BY seq LIMIT ?`,
+    );
     this.#page = prepare(
       `SELECT ${columns} FROM execs WHERE sandbox = ?1 AND seq > ?2 AND (?3 IS NULL OR tag = ?3)
         AND (?4 IS NULL OR (finished_ms IS NULL) = ?4) ORDER BY seq LIMIT ?5`,
@@ -170,8 +172,8 @@ export class ExecTable {
     return this.#unfinished.all(sandbox).map(execOf);
   }
 
-  jobs(sandbox: SandboxId): readonly ExecRow[] {
-    return this.#jobs.all(sandbox).map(execOf);
+  jobs(sandbox: SandboxId, page: { readonly after: number; readonly limit: number }): readonly ExecRow[] {
+    return this.#jobs.all(sandbox, page.after, page.limit).map(execOf);
   }
 
   /** Of any kind, oldest first, behind number `after`; each read when it is asked for. */
