@@ -445,6 +445,8 @@ export class HttpServer {
       const { promise, resolve } = Promise.withResolvers<void>();
       before.once('close', resolve);
       await promise;
+      // Nothing of it has begun.
+      if (incoming.socket.destroyed) return;
     }
     const answer = await this.#options
       .answer({ incoming, outgoing, ...this.#passedOf(incoming) })
