@@ -275,6 +275,20 @@ test('API answers warnings for fields that have no effect', async () => {
   assert.equal(ran.headers['squash-warning'], 'unknown fields ["env"]');
 });
 
+test('a condition that can not be kept is refused: the file stays', async () => {
+  let removed = 0;
+  const remove = (): Promise<void> => {
+    removed += 1;
+    return Promise.resolve();
+  };
+  await using server = await ThinServer.start(thinEngine({ files: { remove } }));
+  const asked = { method: 'DELETE', path: '/v1/sandboxes/box/files?path=/a' };
+  assert.equal((await server.send({ ...asked, headers: { 'if-match': '"1-2-3"' } })).status, 400);
+  assert.equal(removed, 0);
+  assert.equal((await server.send(asked)).status, 204);
+  assert.equal(removed, 1);
+});
+
 test('a fault in a handler is a 500 that tells nothing, and the log has the rest', async () => {
   const list = (): never => {
     throw new TypeError('secret detail');
