@@ -399,6 +399,31 @@ test('garbage takes no answer away, and puts nothing into one', async () => {
   assert.equal(two.got.text.split('HTTP/1.1 200 ').length, 3);
 });
 
+test('a WebSocket that is asked for behind a request that waits is answered behind it, and is none', async () => {
+  const release = Promise.withResolvers<void>();
+  const slow = async (_id: string, request: { readonly cmd: string }): Promise<ExecRecord> => {
+    await release.promise;
+    return execRecord(1, request.cmd);
+  };
+  await using server = await ThinServer.start(thinEngine({ processes: { exec: slow } }));
+  const socket = connect(server.port, '127.0.0.1');
+  let got = '';
+  socket.setEncoding('latin1').on('data', (chunk: string) => (got += chunk));
+  const upgrade =
+    'connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-protocol: squash.exec.v1\r\n' +
+    'sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n';
+  socket.write(
+    'POST /cgi-bin/api/sandboxes/box/exec HTTP/1.1\r\nhost: localhost\r\ncontent-length: 14\r\n\r\n{"cmd":"slow"}' +
+      `GET /v1/sandboxes/box/exec HTTP/1.1\r\nhost: localhost\r\n${upgrade}`,
+  );
+  await waitFor('both to be heard', () => server.service.active === 2);
+  assert.equal(got, '');
+  release.resolve();
+  await waitFor('both answers', () => got.includes('upgrade_required'));
+  assert.match(got, /^HTTP\/1\.1 200 .*HTTP\/1\.1 426 /s);
+  socket.destroy();
+});
+
 test('a client that sends requests in a row gets all answers, and is cut off when too many wait for theirs', async () => {
   let release = Promise.withResolvers<void>();
   await using server = await ThinServer.start(

@@ -193,9 +193,11 @@ export class HttpServer {
       noDelay: true,
       // curl --http2 asks every server to upgrade to h2c; only WebSockets, which begin with a GET, are taken out of the usual path.
       shouldUpgradeCallback: (incoming) =>
-        others.has(incoming.headers.host)
+        // Else it would be answered before those that it follows, and their answers would stand among its messages.
+        (this.#unanswered.get(incoming.socket) ?? 0) === 0 &&
+        (others.has(incoming.headers.host)
           ? others.takesUpgrade(incoming)
-          : incoming.method === 'GET' && incoming.headers.upgrade?.toLowerCase() === 'websocket',
+          : incoming.method === 'GET' && incoming.headers.upgrade?.toLowerCase() === 'websocket'),
     };
     const server: Server =
       secured === undefined ? createServer(options) : createSecureServer({ ...options, ...secured });
