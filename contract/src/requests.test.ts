@@ -91,6 +91,9 @@ test('what zod would compare and can not is refused as any other thing of the wr
     assert.deepEqual(issues({ length }), issues({}));
     assert.notEqual(issues({}), undefined);
   }
+  const deep: unknown = JSON.parse('['.repeat(100_000) + ']'.repeat(100_000));
+  const { success } = safeParse(createBodySchema, { id: { length: { toString: false } }, layers: deep });
+  assert.equal(success, false);
 });
 
 test('a create request that passes has an id, layers and numbers within the limits', () => {

@@ -18,8 +18,15 @@ export function safeParse<T extends z.ZodType>(
   }
 }
 
-function withoutLengths(json: unknown): unknown {
-  return JSON.parse(JSON.stringify(json), (key, value: unknown) =>
-    key === 'length' && typeof value === 'object' ? undefined : value,
+/** No schema looks deeper; what a stranger nests a hundred thousand times would take the whole stack. */
+const levels = 64;
+
+function withoutLengths(json: unknown, level = 0): unknown {
+  if (typeof json !== 'object' || json === null || level === levels) return json;
+  if (Array.isArray(json)) return json.map((each) => withoutLengths(each, level + 1));
+  return Object.fromEntries(
+    Object.entries(json)
+      .filter(([key, value]) => key !== 'length' || typeof value !== 'object')
+      .map(([key, value]) => [key, withoutLengths(value, level + 1)]),
   );
 }

@@ -58,6 +58,20 @@ test('a process is started, listed, found by number and tag, and its end is kept
   assert.deepEqual((await wait(two.process)).json.process.signal, 9);
 });
 
+test('a page ends early where commands are long, and the list goes on behind it', async () => {
+  const argv = ['true', 'x'.repeat(200_000)];
+  const asked: number[] = [];
+  for (let count = 0; count < 16; count += 1) asked.push((await start({ argv })).process);
+  const seen: number[] = [];
+  for (let cursor = String((asked[0] ?? 0) - 1); cursor !== 'null'; ) {
+    const { json, text } = await api.get(`${box}/processes?limit=1000&cursor=${cursor}`);
+    assert.ok(text.length < 1_500_000, `${json.items.length} in ${text.length} characters`);
+    seen.push(...json.items.map(({ process }: ProcessInfo) => process));
+    cursor = String(json.next);
+  }
+  assert.deepEqual(seen, asked);
+});
+
 test('a list goes on where a page ended, and shows what others started', async () => {
   for (const word of ['one', 'two', 'three']) await start({ argv: ['echo', word] });
   await api.post('/cgi-bin/api/sandboxes/box/exec', { cmd: 'true' });

@@ -85,7 +85,7 @@ export function execRecord(seq: number, cmd: string): ExecRecord {
   };
 }
 
-function jobInfo(jobId: number): JobInfo {
+export function jobInfo(jobId: number): JobInfo {
   return {
     job_id: jobId,
     cmd: 'exit 5',

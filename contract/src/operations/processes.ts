@@ -148,7 +148,7 @@ const jobList = defineOperation({
   summary: 'The jobs of a sandbox, oldest first',
   params: sandboxParams,
   answers: [{ status: 200, description: 'Jobs', schema: z.array(jobInfoSchema) }],
-  errors: ['sandbox_not_found'],
+  errors: ['sandbox_not_found', 'stream_limit'],
   permission: 'read',
 });
 

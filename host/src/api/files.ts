@@ -30,7 +30,8 @@ export function fileHandlers({ files }: Engine): HandlersOf<FileOperations> {
   return {
     'file.read': reading(files),
     'file.write': writing(files),
-    'file.change': async ({ params, query, body, signal }) => {
+    'file.change': async ({ params, query, body, header, signal }) => {
+      checkUnconditional(header);
       const { recursive, uid, gid, size, modified_at: modifiedAt } = body;
       const place = placeOf(params.id, query);
       const change = {
@@ -42,7 +43,8 @@ export function fileHandlers({ files }: Engine): HandlersOf<FileOperations> {
       };
       return answer(place.path, await files.change(place, change, signal));
     },
-    'file.remove': async ({ params, query, signal }) => {
+    'file.remove': async ({ params, query, header, signal }) => {
+      checkUnconditional(header);
       await files.remove(placeOf(params.id, query), query.recursive === true, signal);
       return empty;
     },
@@ -192,6 +194,14 @@ function writing(files: Files): HandlerOf<'file.write'> {
     });
     return answer(place.path, stat);
   };
+}
+
+/** A condition that can't be kept must not be passed over. @throws invalid_request */
+function checkUnconditional(header: (name: string) => string | undefined): void {
+  for (const name of ['if-match', 'if-none-match']) {
+    if (header(name) !== undefined)
+      throw new AppError('invalid_request', `${name} is not taken here: only a write and a read look at it`);
+  }
 }
 
 /** What would else be stored as it comes, and be something else than was meant. @throws unsupported_media_type, invalid_request */

@@ -2,8 +2,6 @@
  * Commands: `process.*`, `seed.exec`, `seed.logs` and `job.*`. A command runs to its end whether or not the client waits; a client
  * that comes back finds it in the log.
  */
-import type { ExecRecord } from '@squash/contract/exec';
-import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import type { processOperations } from '@squash/contract/operations/processes';
 import type { Engine } from '../engine/engine.ts';
@@ -92,7 +90,7 @@ export function processHandlers(
     'seed.logs': reading({ processes, sandboxes }),
     'job.start': async ({ params, body: { cmd, workdir, timeout } }) =>
       json(await processes.start(params.id, { cmd, workdir, timeoutS: timeout })),
-    'job.list': ({ params }) => json(processes.jobs(params.id)),
+    'job.list': listingJobs({ processes, sandboxes }),
     'job.get': ({ params }) => json(processes.job(params.id, params.jobId)),
     'job.logs': followingJob(processes),
     // Answers when the job has ended.
@@ -115,12 +113,35 @@ function reading({
     return {
       type: 'stream',
       contentType: 'application/json',
-      pieces: jsonArray(records(processes, params.id, page)),
+      pieces: jsonArray(
+        pagesOf(
+          (some) => processes.logs(params.id, some),
+          ({ seq }) => seq,
+          page,
+        ),
+      ),
     };
   };
 }
 
-async function* jsonArray(pages: Iterable<readonly ExecRecord[]>): AsyncGenerator<string, void, void> {
+/** A thousand of them may be commands of 64 KiB each. */
+function listingJobs({
+  processes,
+  sandboxes,
+}: Pick<Engine, 'processes' | 'sandboxes'>): Handler<(typeof processOperations)['job.list']> {
+  return ({ params: { id } }) => {
+    sandboxes.get(id);
+    const all = { after: 0, limit: limits.execHistoryMax };
+    const pages = pagesOf(
+      (some) => processes.jobs(id, some),
+      ({ job_id: job }) => job,
+      all,
+    );
+    return { type: 'stream', contentType: 'application/json', pieces: jsonArray(pages) };
+  };
+}
+
+async function* jsonArray(pages: Iterable<readonly object[]>): AsyncGenerator<string, void, void> {
   let separator = '[';
   for (const page of pages) {
     if (page.length === 0) continue;
@@ -131,19 +152,19 @@ async function* jsonArray(pages: Iterable<readonly ExecRecord[]>): AsyncGenerato
 }
 
 /** A command that ends meanwhile may be in the answer or not; none is in it twice. */
-function* records(
-  processes: Processes,
-  id: SandboxId,
+function* pagesOf<T>(
+  read: (page: Page) => readonly T[],
+  numberOf: (item: T) => number,
   { after, limit }: Page,
-): Generator<readonly ExecRecord[]> {
+): Generator<readonly T[]> {
   let left = limit;
   let behind = after;
   while (left > 0) {
-    const page = processes.logs(id, { after: behind, limit: Math.min(left, limits.logsPageRecords) });
+    const page = read({ after: behind, limit: Math.min(left, limits.logsPageRecords) });
     yield page;
     const last = page.at(-1);
     if (last === undefined || page.length < Math.min(left, limits.logsPageRecords)) return;
     left -= page.length;
-    behind = last.seq;
+    behind = numberOf(last);
   }
 }

@@ -6,10 +6,12 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFile, readdir } from 'node:fs/promises';
 import { request } from 'node:http';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { execEventSchema } from '@squash/contract/exec';
+import { limits } from '@squash/contract/limits';
 import type { ProcessInfo } from '@squash/contract/process';
 import { WebSocket } from 'ws';
 import { execRecord, sandboxInfo, thinEngine } from '../../../tests/support/thin-engine.ts';
@@ -91,6 +93,22 @@ test('a client that stops reading an event stream stalls whoever writes it, and 
   response.destroy();
   await waitFor('the stream to be freed', () => isEnded);
   assert.match((await server.send({ path: '/metrics' })).text, /squash_http_streams_active 0\n/);
+});
+
+test('a client that sends requests in a row and reads no answer has one made for it at a time', async () => {
+  let made = 0;
+  const list = () => {
+    made += 1;
+    return [{ ...sandboxInfo('box'), task: 'x'.repeat(2_097_152) }];
+  };
+  await using server = await ThinServer.start(thinEngine({ sandboxes: { list } }));
+  const client = connect(server.port, '127.0.0.1').pause();
+  client.write('GET /cgi-bin/api/sandboxes HTTP/1.1\r\nhost: localhost\r\n\r\n'.repeat(limits.unansweredMax));
+  await waitFor('no more to be made', () => isStalled(server, () => made));
+  assert.ok(made < 16, `${made} answers of 2 MiB were made`);
+  client.destroy();
+  await waitFor('the rest to be dropped', () => server.service.active === 0);
+  assert.ok(made < 16, `${made} answers of 2 MiB were made`);
 });
 
 test('the exec log is sent page by page and is one JSON array', async () => {
@@ -371,6 +389,40 @@ test('WebSockets are refused by status: no token, foreign page, wrong address, w
   assert.equal(await refused(openStream(server, '/v1/sandboxes/box/exec', 'other')), 400);
   assert.equal(await refused(new WebSocket(url, 'squash.exec.v1', { origin: 'http://evil.test' })), 403);
   assert.equal(await refused(new WebSocket(url, 'squash.exec.v1', { headers: { host: 'evil.test' } })), 403);
+  const told = { origin: 'http://evil.test' };
+  assert.equal(
+    await refused(new WebSocket(`${url}?key=sqk_${'0'.repeat(40)}`, 'squash.errors.v1', told)),
+    403,
+  );
+});
+
+test('a handshake that is none is answered, also where the refusal would come by a message', async () => {
+  await using server = await ThinServer.start(streamEngine(scripted(() => some()).session));
+  const key = 'AAAAAAAAAAAAAAAAAAAAAA==';
+  const wrong: readonly Readonly<Record<string, string>>[] = [
+    { 'sec-websocket-key': 'x' },
+    { 'sec-websocket-version': '12' },
+    { 'sec-websocket-protocol': 'squash.exec.v1, squash.exec.v1' },
+    { 'sec-websocket-protocol': 'squash.errors.v1', 'sec-websocket-version': '12' },
+  ];
+  for (const headers of wrong) {
+    const { status, json } = await server.send({
+      path: '/v1/sandboxes/box/exec',
+      headers: {
+        connection: 'upgrade',
+        upgrade: 'websocket',
+        'sec-websocket-key': key,
+        'sec-websocket-version': '13',
+        'sec-websocket-protocol': 'squash.exec.v1',
+        ...headers,
+      },
+    });
+    assert.equal(status, 400, JSON.stringify(headers));
+    assert.match(JSON.stringify(json), /"code":"invalid_request"/);
+  }
+  const posted = { method: 'POST', path: '/cgi-bin/api/sandboxes/box/exec' };
+  const asked = { connection: 'upgrade', upgrade: 'websocket' };
+  assert.equal((await server.send({ ...posted, headers: asked }, '{"cmd":"true"}')).status, 200);
 });
 
 test('a module’s upload is streamed to a file, and one that ends early leaves none', async () => {

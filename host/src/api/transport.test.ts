@@ -8,12 +8,16 @@ import { stat } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
+import type { ExecRecord, JobInfo } from '@squash/contract/exec';
 import { limits } from '@squash/contract/limits';
 import { notOffered } from '@squash/contract/operations/table';
-import { execRecord, thinEngine } from '../../../tests/support/thin-engine.ts';
+import { execRecord, jobInfo, thinEngine } from '../../../tests/support/thin-engine.ts';
 import { overJsonLimit, ThinServer } from '../../../tests/support/thin-server.ts';
 import { Secret } from '@squash/base/secret';
 import { waitFor } from '../../../tests/support/wait.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { JobLogLine } from '../sandbox/job-log.ts';
 
 const create = { method: 'POST', path: '/cgi-bin/api/sandboxes' };
 const exec = { method: 'POST', path: '/cgi-bin/api/sandboxes/box/exec' };
@@ -201,6 +205,21 @@ test('exec takes timeouts as the original did, clamps long ones and refuses none
   assert.deepEqual(seen, [300, 1, 2, 90, 300, 3600, 3600, 3600]);
 });
 
+test('the list of jobs is read some at a time and is one JSON array', async () => {
+  const all = Array.from({ length: 40 }, (_, index) => jobInfo(index + 1));
+  const asked: number[] = [];
+  const jobs = (...[, { after, limit }]: Parameters<Engine['processes']['jobs']>): readonly JobInfo[] => {
+    asked.push(limit);
+    return all.filter(({ job_id: job }) => job > after).slice(0, limit);
+  };
+  await using server = await ThinServer.start(thinEngine({ processes: { jobs } }));
+  const answer = await server.send({ path: '/cgi-bin/api/sandboxes/box/jobs' });
+  assert.equal(answer.headers['content-type'], 'application/json');
+  assert.deepEqual(answer.json, all);
+  assert.ok(asked.every((limit) => limit <= limits.logsPageRecords));
+  assert.equal((await server.send({ path: '/cgi-bin/api/sandboxes/gone/jobs' })).status, 404);
+});
+
 test('API says 404, 405 and 501 as documented', async () => {
   await using server = await ThinServer.start(thinEngine());
   const ask = async (method: string, path: string) => {
@@ -256,6 +275,20 @@ test('API answers warnings for fields that have no effect', async () => {
   assert.equal(ran.headers['squash-warning'], 'unknown fields ["env"]');
 });
 
+test('a condition that can not be kept is refused: the file stays', async () => {
+  let removed = 0;
+  const remove = (): Promise<void> => {
+    removed += 1;
+    return Promise.resolve();
+  };
+  await using server = await ThinServer.start(thinEngine({ files: { remove } }));
+  const asked = { method: 'DELETE', path: '/v1/sandboxes/box/files?path=/a' };
+  assert.equal((await server.send({ ...asked, headers: { 'if-match': '"1-2-3"' } })).status, 400);
+  assert.equal(removed, 0);
+  assert.equal((await server.send(asked)).status, 204);
+  assert.equal(removed, 1);
+});
+
 test('a fault in a handler is a 500 that tells nothing, and the log has the rest', async () => {
   const list = (): never => {
     throw new TypeError('secret detail');
@@ -267,11 +300,38 @@ test('a fault in a handler is a 500 that tells nothing, and the log has the rest
   assert.match(server.logged, /secret detail/);
 });
 
+test('a wait that its client leaves, or that the end of the daemon ends, is no fault', async () => {
+  let waiting = 0;
+  const wait = async (...[, , { signal }]: Parameters<Engine['ports']['wait']>): Promise<void> => {
+    waiting += 1;
+    await setTimeout(60_000, undefined, { signal });
+  };
+  await using server = await ThinServer.start(thinEngine({ ports: { wait } }));
+  const path = '/v1/sandboxes/box/ports/80/wait';
+  const socket = connect(server.port, '127.0.0.1');
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`);
+  await waitFor('the wait to begin', () => waiting === 1);
+  socket.destroy();
+  await waitFor('the wait to end', () => server.service.active === 0);
+  const told = server.send({ path });
+  await waitFor('the next one to begin', () => waiting === 2);
+  const closed = server.service.close();
+  const { status, json: body } = await told;
+  assert.equal(status, 503, JSON.stringify(body));
+  assert.match(JSON.stringify(body), /"code":"shutting_down"/);
+  await closed;
+  assert.doesNotMatch(server.logged, /request\.fault/);
+});
+
 test('bytes that are no HTTP get an answer and lose their connection', async () => {
   await using server = await ThinServer.start(thinEngine());
   const cases: readonly [string, RegExp][] = [
     ['garbage\r\n\r\n', /^HTTP\/1\.1 400 /],
-    ['GET / HTTP/1.1\r\n\r\n', /^HTTP\/1\.1 400 /],
+    ['GET / HTTP/1.1\r\n\r\n', /^HTTP\/1\.1 400 .*"code":"invalid_request"/s],
+    [
+      'GET / HTTP/1.1\r\nhost: localhost\r\nexpect: the-best\r\n\r\n',
+      /^HTTP\/1\.1 400 .*"code":"invalid_request"/s,
+    ],
     ['GET http://localhost/cgi-bin/health HTTP/1.1\r\nhost: localhost\r\n\r\n', /^HTTP\/1\.1 400 /],
     [`GET / HTTP/1.1\r\nhost: localhost\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`, /^HTTP\/1\.1 431 /],
     ['GET / HTTP/1.1\r\nhost: localhost\r\nhost\r\n\r\n', /^HTTP\/1\.1 400 /],
@@ -301,6 +361,67 @@ test('bytes that are no HTTP get an answer and lose their connection', async () 
     assert.match(text, expected, bytes.slice(0, 60));
   }
   assert.equal((await server.send({ path: '/cgi-bin/health' })).status, 200);
+});
+
+test('garbage takes no answer away, and puts nothing into one', async () => {
+  const release = Promise.withResolvers<void>();
+  async function* jobLog(): AsyncGenerator<JobLogLine, void, void> {
+    yield { number: 1, stream: 'stdout', text: 'one' };
+    await release.promise;
+  }
+  const slow = async (_id: string, request: { readonly cmd: string }): Promise<ExecRecord> => {
+    await release.promise;
+    return execRecord(1, request.cmd);
+  };
+  await using server = await ThinServer.start(thinEngine({ processes: { jobLog, exec: slow } }));
+  const open = () => {
+    const socket = connect(server.port, '127.0.0.1');
+    const got = { text: '', isClosed: false };
+    socket.setEncoding('latin1').on('data', (chunk: string) => (got.text += chunk));
+    socket.on('error', () => undefined).on('close', () => (got.isClosed = true));
+    return { socket, got };
+  };
+  const streamed = open();
+  streamed.socket.write(
+    'GET /cgi-bin/api/sandboxes/box/jobs/1/logs HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n',
+  );
+  await waitFor('the stream to begin', () => streamed.got.text.includes('one'));
+  streamed.socket.write('zz\r\n');
+  await waitFor('the end of the connection', () => streamed.got.isClosed);
+  assert.doesNotMatch(streamed.got.text, /400|invalid_request/);
+  const two = open();
+  const ask =
+    'POST /cgi-bin/api/sandboxes/box/exec HTTP/1.1\r\nhost: localhost\r\ncontent-length: 14\r\n\r\n{"cmd":"slow"}';
+  two.socket.write(`${ask}${ask}garbage\r\n\r\n`);
+  await waitFor('both to be heard', () => server.service.active === 2);
+  release.resolve();
+  await waitFor('the end of the connection', () => two.got.isClosed);
+  assert.equal(two.got.text.split('HTTP/1.1 200 ').length, 3);
+});
+
+test('a WebSocket that is asked for behind a request that waits is answered behind it, and is none', async () => {
+  const release = Promise.withResolvers<void>();
+  const slow = async (_id: string, request: { readonly cmd: string }): Promise<ExecRecord> => {
+    await release.promise;
+    return execRecord(1, request.cmd);
+  };
+  await using server = await ThinServer.start(thinEngine({ processes: { exec: slow } }));
+  const socket = connect(server.port, '127.0.0.1');
+  let got = '';
+  socket.setEncoding('latin1').on('data', (chunk: string) => (got += chunk));
+  const upgrade =
+    'connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-protocol: squash.exec.v1\r\n' +
+    'sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n';
+  socket.write(
+    'POST /cgi-bin/api/sandboxes/box/exec HTTP/1.1\r\nhost: localhost\r\ncontent-length: 14\r\n\r\n{"cmd":"slow"}' +
+      `GET /v1/sandboxes/box/exec HTTP/1.1\r\nhost: localhost\r\n${upgrade}`,
+  );
+  await waitFor('both to be heard', () => server.service.active === 2);
+  assert.equal(got, '');
+  release.resolve();
+  await waitFor('both answers', () => got.includes('upgrade_required'));
+  assert.match(got, /^HTTP\/1\.1 200 .*HTTP\/1\.1 426 /s);
+  socket.destroy();
 });
 
 test('a client that sends requests in a row gets all answers, and is cut off when too many wait for theirs', async () => {

@@ -74,7 +74,7 @@ export interface Processes {
   stream(id: SandboxId, start: ExecStart): Promise<ExecSession>;
   /** Resolves when the job runs. */
   start(id: SandboxId, request: ShellExecRequest): Promise<JobInfo>;
-  jobs(id: SandboxId): readonly JobInfo[];
+  jobs(id: SandboxId, page: ListPage): readonly JobInfo[];
   job(id: SandboxId, jobId: number): JobInfo;
   /** Stored lines after `after`, then live ones; ends when the job has ended and all lines were given. */
   jobLog(id: SandboxId, jobId: number, after: number, signal: AbortSignal): AsyncIterableIterator<JobLogLine>;
@@ -83,6 +83,9 @@ export interface Processes {
   /** Finished commands, oldest first, by number. */
   logs(id: SandboxId, page?: { readonly after: number; readonly limit: number }): readonly ExecRecord[];
 }
+
+/** Of commands in a page of the list, which ends with the one that goes beyond: a history of long ones would take 70 MiB. */
+const pageChars = 1_048_576;
 
 export interface ListPage {
   readonly after: number;
@@ -133,13 +136,18 @@ export class LocalProcesses implements Processes {
 
   list(id: SandboxId, filter: ExecFilter, { after, limit }: ListPage): ProcessPage {
     const sandbox = this.#residents.find(id);
-    // One more than is shown: whether there is another page is then known.
-    const rows = this.#store.read(() => this.#store.execs.page(id, filter, { after, limit: limit + 1 }));
-    const shown = rows.slice(0, limit);
-    return {
-      items: shown.map((row) => infoOf(presentOf(sandbox, row))),
-      next: rows.length > limit ? shown.at(-1)?.seq : undefined,
-    };
+    return this.#store.read(() => {
+      const items: ProcessInfo[] = [];
+      let chars = 0;
+      // One more than is shown: whether there is another page is then known.
+      for (const row of this.#store.execs.page(id, filter, { after, limit: limit + 1 })) {
+        if (items.length === limit || chars > pageChars) return { items, next: items.at(-1)?.process };
+        const info = infoOf(presentOf(sandbox, row));
+        items.push(info);
+        chars += info.command.length + (info.argv ?? []).join('').length;
+      }
+      return { items, next: undefined };
+    });
   }
 
   get(id: SandboxId, process: ProcessReference): ProcessInfo {
@@ -221,9 +229,9 @@ export class LocalProcesses implements Processes {
     return this.job(id, row.seq);
   }
 
-  jobs(id: SandboxId): readonly JobInfo[] {
+  jobs(id: SandboxId, page: ListPage): readonly JobInfo[] {
     this.#residents.find(id);
-    return this.#store.read(() => this.#store.execs.jobs(id)).map(jobOf);
+    return this.#store.read(() => this.#store.execs.jobs(id, page)).map(jobOf);
   }
 
   job(id: SandboxId, jobId: number): JobInfo {

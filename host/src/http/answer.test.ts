@@ -116,3 +116,20 @@ test('what comes of a body that nobody reads is thrown away behind the answer, a
   client.write(`${put}ab`);
   assert.match(await textOf(client), /^HTTP\/1\.1 404 [^]*no$/);
 });
+
+test('of clients that do not take large answers the first are cut off, and the next is served', {
+  timeout: 60_000,
+}, async () => {
+  const body = 'x'.repeat(8_388_608);
+  await using scene = await serve(() => ({ status: 200, headers: {}, body }));
+  const deaf: Socket[] = [];
+  for (let count = 0; count < 24; count += 1) {
+    const socket = scene.client(ask);
+    await once(socket, 'readable');
+    deaf.push(socket);
+  }
+  const whole = await textOf(scene.client(ask.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n')));
+  assert.ok(whole.endsWith(body));
+  const first = await textOf(deaf[0] ?? assert.fail());
+  assert.ok(first.length < body.length);
+});

@@ -4,6 +4,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 /** Of a body that nobody reads, behind its answer. */
 const unread = { bytesMax: 67_108_864, ms: 500 } as const;
 
+/** Of answers that are sent whole, and of all together that their clients have not taken. */
+const untaken = { bytesMin: 65_536, bytesMax: 134_217_728 } as const;
+
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -19,13 +22,34 @@ export async function sendAnswer(
 ): Promise<void> {
   outgoing.once('close', () => dropBody(incoming));
   if (typeof body === 'string') {
-    outgoing.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) });
+    const bytes = Buffer.byteLength(body);
+    outgoing.writeHead(status, { ...headers, 'content-length': bytes });
     outgoing.end(body);
+    if (bytes > untaken.bytesMin) makeRoom(outgoing, bytes);
     return;
   }
   outgoing.writeHead(status, { ...headers });
   if (body === null) outgoing.end();
   else await sendStream(body, outgoing);
+}
+
+/** Oldest first. */
+const held = new Map<ServerResponse, number>();
+let heldBytes = 0;
+
+/** Whoever takes nothing would fill the memory, one answer for each of his connections: who has waited longest is cut off for the next. */
+function makeRoom(outgoing: ServerResponse, bytes: number): void {
+  const release = (one: ServerResponse, itsBytes: number): void => {
+    if (held.delete(one)) heldBytes -= itsBytes;
+  };
+  held.set(outgoing, bytes);
+  heldBytes += bytes;
+  outgoing.once('close', () => release(outgoing, bytes));
+  for (const [oldest, itsBytes] of held) {
+    if (heldBytes <= untaken.bytesMax || oldest === outgoing) return;
+    release(oldest, itsBytes);
+    oldest.destroy();
+  }
 }
 
 async function sendStream(body: ReadableStream<Uint8Array>, outgoing: ServerResponse): Promise<void> {

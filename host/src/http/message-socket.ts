@@ -143,7 +143,10 @@ function bufferOf(data: RawData): Buffer {
 export class WebSocketUpgrader {
   readonly #server: WebSocketServer;
   readonly #protocol: string;
-  readonly #requestIds = new WeakMap<IncomingMessage, string>();
+  readonly #begun = new WeakMap<
+    IncomingMessage,
+    { readonly requestId: string; readonly fail: (why: string) => void }
+  >();
 
   constructor(protocol: string) {
     this.#protocol = protocol;
@@ -156,9 +159,11 @@ export class WebSocketUpgrader {
       handleProtocols: () => protocol,
     });
     this.#server.on('headers', (lines, incoming) => {
-      lines.push(`squash-request-id: ${this.#requestIds.get(incoming) ?? ''}`);
+      lines.push(`squash-request-id: ${this.#begun.get(incoming)?.requestId ?? ''}`);
     });
-    this.#server.on('wsClientError', (_error, socket) => socket.destroy());
+    this.#server.on('wsClientError', ({ message }, _socket, incoming) =>
+      this.#begun.get(incoming)?.fail(message),
+    );
   }
 
   accept({ incoming, socket, head, requestId }: UpgradeRequest): Promise<MessageSocket> {
@@ -166,10 +171,10 @@ export class WebSocketUpgrader {
     if (!offered.includes(this.#protocol)) {
       throw new AppError('invalid_request', `the WebSocket must offer the subprotocol ${this.#protocol}`);
     }
-    this.#requestIds.set(incoming, requestId);
     return new Promise((resolve, reject) => {
-      // Where the handshake's headers are wrong, ws answers by itself and only the close tells.
-      socket.once('close', () => reject(new AppError('invalid_request', 'the WebSocket handshake failed')));
+      const fail = (why: string): void => reject(new AppError('invalid_request', why));
+      this.#begun.set(incoming, { requestId, fail });
+      socket.once('close', () => fail('the WebSocket handshake failed'));
       this.#server.handleUpgrade(incoming, socket, head, (accepted) => resolve(new MessageSocket(accepted)));
     });
   }

@@ -7,7 +7,7 @@
  */
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type AppError, errorCatalog, errorStatus } from '@squash/contract/errors';
+import { AppError, errorCatalog, errorStatus } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import { WebSocketServer } from 'ws';
 import type { UpgradeRequest } from './message-socket.ts';
@@ -22,7 +22,9 @@ const server = new WebSocketServer({
   perMessageDeflate: false,
   handleProtocols: () => errorsProtocol,
 });
-server.on('wsClientError', (_error, socket) => socket.destroy());
+server.on('wsClientError', ({ message }, socket, { url = '' }) =>
+  refuseUpgrade({ socket, path: url }, new AppError('invalid_request', message)),
+);
 
 export function refuseSocket(request: UpgradeRequest, error: AppError): void {
   const { incoming, socket, head, requestId } = request;

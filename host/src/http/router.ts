@@ -203,7 +203,7 @@ async function run(exchange: RoutedExchange, id: OperationId, options: RouterOpt
     });
     answer = warned(replied, call.unknownFields);
   } catch (error) {
-    failure = asAppError(error);
+    failure = givenUp(error, exchange, options) ?? asAppError(error);
     answer = errorToAnswer(failure, {
       dialect: operation.dialect,
       operation: id,
@@ -220,6 +220,14 @@ async function run(exchange: RoutedExchange, id: OperationId, options: RouterOpt
     tell(exchange, options, { operation: id, sandbox, error: failure, status, durationMs });
   options.log.debug('request', { operation: id, status });
   return answer;
+}
+
+/** What ends because the call's own signal says so is no fault. */
+function givenUp(error: unknown, { outgoing }: Exchange, { stopping }: RouterOptions): AppError | undefined {
+  if (!(error instanceof Error) || error.name !== 'AbortError') return undefined;
+  if (outgoing.closed) return new AppError('invalid_request', 'the client left before it had its answer');
+  if (stopping.aborted) return new AppError('shutting_down', 'The daemon is stopping: try again later');
+  return undefined;
 }
 
 function headerOf({ headers }: IncomingMessage, name: string): string | undefined {

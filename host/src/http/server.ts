@@ -29,6 +29,7 @@ import type { HttpCounters } from './counters.ts';
 import type { Gate, RequestHead } from './gate.ts';
 import { KeyWatch } from './key-watch.ts';
 import { listenFailure } from './listen.ts';
+import { malformed } from './malformed.ts';
 import type { UpgradeRequest } from './message-socket.ts';
 import { misplacedToken } from './misplaced-token.ts';
 import { Newcomers } from './newcomers.ts';
@@ -86,6 +87,8 @@ export class HttpServer {
   readonly #answering = new Set<ServerResponse>();
   /** Of a client that sends requests without waiting for answers. */
   readonly #unanswered = new WeakMap<Socket, number>();
+  /** The last answer of a connection. */
+  readonly #latest = new WeakMap<Socket, ServerResponse>();
   readonly #peers = new WeakMap<Socket, { readonly peer: Peer; readonly told: Asked['peer'] }>();
   readonly #gateways = new WeakSet<Socket>();
   readonly #passed = new WeakMap<IncomingMessage, Passed>();
@@ -177,6 +180,8 @@ export class HttpServer {
     const { others } = this.#options;
     const options: PlainOptions = {
       maxHeaderSize: limits.headerBytesMax,
+      // `malformed` does, in our words.
+      requireHostHeader: false,
       headersTimeout: limits.headersMs,
       // A module's upload or an hour's exec is a legal request: bodies have deadlines of their own.
       requestTimeout: 0,
@@ -186,11 +191,13 @@ export class HttpServer {
       keepAlive: true,
       keepAliveInitialDelay: 30_000,
       noDelay: true,
-      // curl --http2 asks every server to upgrade to h2c; only WebSockets are taken out of the usual path.
+      // curl --http2 asks every server to upgrade to h2c; only WebSockets, which begin with a GET, are taken out of the usual path.
       shouldUpgradeCallback: (incoming) =>
-        others.has(incoming.headers.host)
+        // Else it would be answered before those that it follows, and their answers would stand among its messages.
+        (this.#unanswered.get(incoming.socket) ?? 0) === 0 &&
+        (others.has(incoming.headers.host)
           ? others.takesUpgrade(incoming)
-          : incoming.headers.upgrade?.toLowerCase() === 'websocket',
+          : incoming.method === 'GET' && incoming.headers.upgrade?.toLowerCase() === 'websocket'),
     };
     const server: Server =
       secured === undefined ? createServer(options) : createSecureServer({ ...options, ...secured });
@@ -221,11 +228,15 @@ export class HttpServer {
       const forget = this.#keyWatch.add(this.#passedOf(incoming).caller, incoming.socket);
       if (forget !== undefined) outgoing.once('close', forget);
       if (expects) outgoing.writeContinue();
-      void this.#answer(incoming, outgoing);
+      const before = this.#latest.get(incoming.socket);
+      this.#latest.set(incoming.socket, outgoing);
+      void this.#answer(incoming, outgoing, before);
     };
-    server.on('request', (incoming: IncomingMessage, outgoing: ServerResponse) =>
-      serve(incoming, outgoing, false),
-    );
+    // An expectation that nobody knows is refused as anything else is.
+    for (const event of ['request', 'checkExpectation'])
+      server.on(event, (incoming: IncomingMessage, outgoing: ServerResponse) =>
+        serve(incoming, outgoing, false),
+      );
     server.on('checkContinue', (incoming: IncomingMessage, outgoing: ServerResponse) =>
       serve(incoming, outgoing, true),
     );
@@ -247,17 +258,19 @@ export class HttpServer {
     return true;
   }
 
-  /** Garbage behind a whole request does not take that request's answer away: it is the connection's last. */
+  /** Garbage behind whole requests does not take their answers away: the last one's is the connection's last. */
   #unparsed(error: NodeJS.ErrnoException, socket: Duplex): void {
-    const [last] = [...this.#answering].filter(
+    const open = [...this.#answering].filter(
       ({ req, writableEnded }) => req.socket === socket && !writableEnded,
     );
-    if (last?.req.complete !== true) {
-      refuseUnparsed(error, socket);
-      return;
-    }
-    last.shouldKeepAlive = false;
-    last.once('close', () => socket.destroy());
+    const last = open.findLast(({ req }) => req.complete);
+    if (last !== undefined) {
+      last.shouldKeepAlive = false;
+      last.once('close', () => socket.destroy());
+    } else if (open.some(({ headersSent }) => headersSent)) {
+      // Words of ours would stand in the middle of that answer's body.
+      socket.destroy();
+    } else refuseUnparsed(error, socket);
   }
 
   #begin(): void {
@@ -287,25 +300,9 @@ export class HttpServer {
 
   #refusal(incoming: IncomingMessage, transport: Transport, asked: Asked): AppError | undefined {
     if (transport === 'tls') return new AppError('not_found', 'Only ports of sandboxes are served here');
-    const refusal = this.#malformed(incoming) ?? this.#gate(incoming, transport, asked);
+    const refusal = malformed(incoming) ?? this.#gate(incoming, transport, asked);
     if (refusal !== undefined || !this.#isDraining) return refusal;
     return new AppError('shutting_down', 'The daemon is stopping: try again later');
-  }
-
-  #malformed(incoming: IncomingMessage): AppError | undefined {
-    const target = incoming.url ?? '';
-    if (!target.startsWith('/')) {
-      return new AppError('invalid_request', 'the request target must be a path');
-    }
-    const [path = ''] = target.split('?', 1);
-    if (dotSegment.test(path)) {
-      return new AppError('invalid_request', 'the path has a segment "." or ".."');
-    }
-    // Node takes the first of several; a proxy before us may have gone by another.
-    if ((incoming.headersDistinct['host']?.length ?? 0) > 1) {
-      return new AppError('invalid_request', 'the request names more than one Host');
-    }
-    return undefined;
   }
 
   #gate(incoming: IncomingMessage, transport: RequestHead['transport'], asked: Asked): AppError | undefined {
@@ -313,9 +310,10 @@ export class HttpServer {
     const [path = '', query] = url.split('?', 2);
     const ticket = incoming.method === 'GET' ? ticketOf(query) : undefined;
     const peer = this.#peers.get(incoming.socket)?.peer ?? 'unknown';
-    const caller =
-      misplacedToken(incoming) ??
-      this.#options.gate.check({ path, headers: incoming.headers, transport, peer, ticket });
+    const found = this.#options.gate.check({ path, headers: incoming.headers, transport, peer, ticket });
+    // First of all a page of somebody else is told so: others may be told over a WebSocket what is wrong.
+    const isForeign = found instanceof AppError && found.code === 'origin_refused';
+    const caller = (isForeign ? undefined : misplacedToken(incoming)) ?? found;
     if (!(caller instanceof AppError)) {
       this.#passed.set(incoming, { caller, asked });
       return undefined;
@@ -439,7 +437,19 @@ export class HttpServer {
     return { sender, release: () => forget?.() };
   }
 
-  async #answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  /** @param before of the same connection: until it is sent its client reads nothing of this one, which would lie in memory whole */
+  async #answer(
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    before: ServerResponse | undefined,
+  ): Promise<void> {
+    if (before?.closed === false) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      before.once('close', resolve);
+      await promise;
+      // Nothing of it has begun.
+      if (incoming.socket.destroyed) return;
+    }
     const answer = await this.#options
       .answer({ incoming, outgoing, ...this.#passedOf(incoming) })
       .catch((error: unknown) => this.#fault(error));
@@ -486,9 +496,3 @@ function greet(server: Server, newcomers: Newcomers, event: 'connection' | 'secu
     refuseUpgrade({ socket, path: '/v1' }, refused);
   });
 }
-
-/**
- * URL parsers resolve these, encoded ones too: a client that puts ".." where a job's number belongs would reach
- * the sandbox above it.
- */
-const dotSegment = /(^|[/\\])(\.|%2e){1,2}([/\\#]|$)/i;

@@ -92,7 +92,9 @@ export class ExecTable {
     this.#unfinished = prepare(
       `SELECT ${columns} FROM execs WHERE sandbox = ? AND finished_ms IS NULL ORDER BY seq`,
     );
-    this.#jobs = prepare(`SELECT ${columns} FROM execs WHERE sandbox = ? AND kind = 'job' ORDER BY seq`);
+    this.#jobs = prepare(
+      `SELECT ${columns} FROM execs WHERE sandbox = ? AND kind = 'job' AND seq > ? ORDER BY seq LIMIT ?`,
+    );
     this.#page = prepare(
       `SELECT ${columns} FROM execs WHERE sandbox = ?1 AND seq > ?2 AND (?3 IS NULL OR tag = ?3)
         AND (?4 IS NULL OR (finished_ms IS NULL) = ?4) ORDER BY seq LIMIT ?5`,
@@ -170,18 +172,19 @@ export class ExecTable {
     return this.#unfinished.all(sandbox).map(execOf);
   }
 
-  jobs(sandbox: SandboxId): readonly ExecRow[] {
-    return this.#jobs.all(sandbox).map(execOf);
+  jobs(sandbox: SandboxId, page: { readonly after: number; readonly limit: number }): readonly ExecRow[] {
+    return this.#jobs.all(sandbox, page.after, page.limit).map(execOf);
   }
 
-  /** Of any kind, oldest first, behind number `after`. */
-  page(
+  /** Of any kind, oldest first, behind number `after`; each read when it is asked for. */
+  *page(
     sandbox: SandboxId,
     { state, tag }: ExecFilter,
     page: { readonly after: number; readonly limit: number },
-  ): readonly ExecRow[] {
+  ): Generator<ExecRow, void, void> {
     const isRunning = state === undefined ? null : state === 'running' ? 1 : 0;
-    return this.#page.all(sandbox, page.after, tag ?? null, isRunning, page.limit).map(execOf);
+    const { after, limit } = page;
+    for (const row of this.#page.iterate(sandbox, after, tag ?? null, isRunning, limit)) yield execOf(row);
   }
 
   /** The latest that runs, or else the latest. */
