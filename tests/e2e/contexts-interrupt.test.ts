@@ -82,5 +82,5 @@ test('a time limit ends a kernel that never begins with its cell', async () => {
   const pid = await valueOf('python', 'os.getpid()');
   await shell(`kill -STOP ${pid}`);
   assert.equal((await run('python', '1', { timeout_ms: 100 })).status, 'timeout');
-  assert.equal(await state('python'), 'dead');
+  await waitFor('its end', async () => (await state('python')) === 'dead');
 });

@@ -63,6 +63,7 @@ const whole = [
   'tests/egress/bypass.test.ts',
   'tests/egress/changes.test.ts',
   'tests/egress/own-secrets.test.ts',
+  'tests/egress/trust.test.ts',
   'tests/egress/unread.test.ts',
   'tests/egress/upstreams.test.ts',
   'tests/faults/abandoned.test.ts',
