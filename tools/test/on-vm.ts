@@ -25,6 +25,7 @@ const whole = [
   'tests/e2e/cli-network.test.ts',
   'tests/e2e/cli-sandboxes.test.ts',
   'tests/e2e/cli-sync.test.ts',
+  'tests/e2e/computesdk.test.ts',
   'tests/e2e/contexts-interrupt.test.ts',
   'tests/e2e/egress.test.ts',
   'tests/e2e/events.test.ts',
