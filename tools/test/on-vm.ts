@@ -37,6 +37,7 @@ const whole = [
   'tests/e2e/groups-mcp.test.ts',
   'tests/e2e/held-actions.test.ts',
   'tests/e2e/image-commit.test.ts',
+  'tests/e2e/images.test.ts',
   'tests/e2e/keys.test.ts',
   'tests/e2e/mcp.test.ts',
   'tests/e2e/modules.test.ts',
