@@ -51,6 +51,7 @@ const whole = [
   'tests/e2e/processes-attach.test.ts',
   'tests/e2e/processes-exec.test.ts',
   'tests/e2e/processes-restart.test.ts',
+  'tests/e2e/s3.test.ts',
   'tests/e2e/sandboxes.test.ts',
   'tests/e2e/sdk.test.ts',
   'tests/e2e/sdk-nouns.test.ts',
