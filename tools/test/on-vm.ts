@@ -53,6 +53,7 @@ const whole = [
   'tests/e2e/processes-restart.test.ts',
   'tests/e2e/s3.test.ts',
   'tests/e2e/sandboxes.test.ts',
+  'tests/e2e/schedules.test.ts',
   'tests/e2e/sdk.test.ts',
   'tests/e2e/sdk-nouns.test.ts',
   'tests/e2e/snapshots.test.ts',
