@@ -87,6 +87,7 @@ const whole = [
   'tests/security/abuse.test.ts',
   'tests/security/attacks.test.ts',
   'tests/security/file-operations.test.ts',
+  'tests/security/group-beyond.test.ts',
   'tests/security/group-global.test.ts',
   'tests/security/hijack.test.ts',
   'tests/security/host-directories.test.ts',
