@@ -89,6 +89,8 @@ const whole = [
   'tests/security/file-operations.test.ts',
   'tests/security/group-beyond.test.ts',
   'tests/security/group-global.test.ts',
+  'tests/security/group-network.test.ts',
+  'tests/security/group-sessions.test.ts',
   'tests/security/hijack.test.ts',
   'tests/security/host-directories.test.ts',
   'tests/security/hostile-images.test.ts',
