@@ -92,6 +92,7 @@ const whole = [
   'tests/security/group-network.test.ts',
   'tests/security/group-sessions.test.ts',
   'tests/security/group-warm.test.ts',
+  'tests/security/groups.test.ts',
   'tests/security/hijack.test.ts',
   'tests/security/host-directories.test.ts',
   'tests/security/hostile-images.test.ts',
