@@ -89,6 +89,7 @@ const whole = [
   'tests/security/file-operations.test.ts',
   'tests/security/group-beyond.test.ts',
   'tests/security/group-global.test.ts',
+  'tests/security/group-mounts.test.ts',
   'tests/security/group-network.test.ts',
   'tests/security/group-sessions.test.ts',
   'tests/security/group-warm.test.ts',
