@@ -214,6 +214,7 @@ class PythonKernel(Kernel):
     def __init__(self, directory):
         self.directory = directory
         self.client = None
+        self.begun = None
 
     async def start(self):
         from jupyter_client import AsyncKernelClient
@@ -238,7 +239,18 @@ class PythonKernel(Kernel):
             self.client.execute(file.read(), silent=True, store_history=False)
         await self.unless_dead(self.client.get_shell_msg(timeout=KERNEL_START_S))
 
+    async def interrupt(self):
+        """Before it has begun with its cell a kernel passes the signal over."""
+        begun = self.begun
+        try:
+            await asyncio.wait_for(begun.wait(), INTERRUPT_GRACE_S)
+        except asyncio.TimeoutError:
+            pass
+        if begun is self.begun:
+            await super().interrupt()
+
     async def run(self, code, cell):
+        self.begun = asyncio.Event()
         return await self.unless_dead(self.converse(code, cell))
 
     async def converse(self, code, cell):
@@ -254,7 +266,12 @@ class PythonKernel(Kernel):
                     continue
                 if not self.take(told, message, cell):
                     break
-            reply = await asking
+            # Interrupted right before its first line, a cell ends without a reply.
+            await asyncio.wait({asking}, timeout=None if cell.interrupted is None else SILENCE_S)
+            if not asking.done():
+                cell.exception("KeyboardInterrupt", "", "KeyboardInterrupt")
+                return False, None
+            reply = asking.result()
         finally:
             asking.cancel()
         for payload in reply.get("payload", []):
@@ -275,6 +292,8 @@ class PythonKernel(Kernel):
             cell.result(content["data"], kind == "execute_result")
         elif kind == "clear_output":
             cell.clear()
+        elif kind == "execute_input":
+            self.begun.set()
         elif kind == "error":
             cell.exception(content["ename"], content["evalue"], "\n".join(content["traceback"]))
         return not (kind == "status" and content["execution_state"] == "idle")
@@ -445,7 +464,7 @@ class Context:
         if cell is None or cell is not self.current:
             return
         cell.interrupted = cell.interrupted or why
-        await self.kernel.interrupt()
+        asyncio.ensure_future(self.kernel.interrupt())
         await asyncio.sleep(INTERRUPT_GRACE_S)
         if why == "timeout" and cell is self.current:
             self.kernel.signal(signal.SIGKILL)

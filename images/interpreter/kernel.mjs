@@ -37,12 +37,16 @@ function hearBridge() {
   });
 
   function interrupt(wanted) {
-    session.post('Runtime.terminateExecution', () => {});
-    // A cell that awaits has nothing to terminate, and the message that tells it may be what is terminated.
-    const timer = setInterval(() => {
-      if (current === wanted) parentPort.postMessage({ interrupted: wanted });
-      else clearInterval(timer);
-    }, 20);
+    let looks = 0;
+    const look = () => {
+      if (current !== wanted) clearInterval(timer);
+      // Once a second: what came before the cell's own code may have ended something else.
+      else if (looks++ % 50 === 0) session.post('Runtime.terminateExecution', () => {});
+      // A cell that awaits has nothing to terminate, and the message that tells it may be what is terminated.
+      else parentPort.postMessage({ interrupted: wanted });
+    };
+    const timer = setInterval(look, 20);
+    look();
   }
 }
 
@@ -57,14 +61,16 @@ function runCells() {
   setGlobals(say);
   const cells = new Cells(say, language);
   const worker = new Worker(new URL(import.meta.url), { workerData: { listen } });
-  const onCell = async ({ cell, code }) => {
-    const ok = await cells.run(cell, code);
+  let ended = 0;
+  const end = (cell, ok) => {
+    if (cell <= ended) return;
+    ended = cell;
     say({ type: 'done', ok });
     worker.postMessage(cell);
   };
-  worker.on('message', (message) => {
-    if (message.interrupted !== undefined) cells.halt(message.interrupted);
-    else void onCell(message);
+  worker.on('message', ({ cell, code, interrupted }) => {
+    if (cell !== undefined) void cells.run(cell, code).then((ok) => end(cell, ok));
+    else if (interrupted > ended && cells.halt(interrupted)) end(interrupted, false);
   });
   // The first time takes a fifth of a second.
   if (language === 'typescript') stripTypeScriptTypes('');
@@ -103,14 +109,22 @@ class Cells {
   #language;
   #session = connected();
   #halt = () => {};
+  #halted = 0;
 
   constructor(say, language) {
     this.#say = say;
     this.#language = language;
   }
 
+  /** True the second time: what is terminated before the cell's own code, or behind it, never comes to its end. */
   halt(cell) {
-    this.#halt(cell);
+    const isLost = this.#halted === cell;
+    this.#halted = cell;
+    if (isLost) {
+      this.#renew();
+      this.#say(exceptionOf(interruption()));
+    } else this.#halt(cell);
+    return isLost;
   }
 
   /** False where it raised, or was interrupted. */
@@ -122,9 +136,7 @@ class Cells {
       const work = this.#evaluate(prepared(code, this.#language));
       const { result, exceptionDetails, isHalted } = await Promise.race([work, halted]);
       if (isHalted) {
-        // Where the cell's promise is collected one day, the inspector would call us in the middle of that, which ends Node.
-        this.#session.disconnect();
-        this.#session = connected();
+        this.#renew();
         throw interruption();
       }
       const value = this.#held(exceptionDetails?.exception ?? result);
@@ -135,6 +147,12 @@ class Cells {
       this.#say(exceptionOf(error));
       return false;
     }
+  }
+
+  /** Where the cell's promise is collected one day, the inspector would call us in the middle of that, which ends Node. */
+  #renew() {
+    this.#session.disconnect();
+    this.#session = connected();
   }
 
   #evaluate(expression) {

@@ -255,7 +255,9 @@ test('a large module goes there and back in little memory', async () => {
   const uploads = bucket.seen.filter(({ path }) => path.includes('371-large') && path.includes('uploads'));
   assert.equal(uploads.length, 1);
   await using two = await daemonOf();
-  assert.equal((await create(two, 'first', '370-first')).status, 201);
+  // Three: the second of a microVM's kind leaves a template behind, which passes through the daemon, and the third goes on from it.
+  for (const id of ['first', 'second', 'third'])
+    assert.equal((await create(two, id, '370-first')).status, 201);
   const beforePull = peakMb(two);
   assert.equal((await create(two, 'large', '371-large')).status, 201);
   const grown = { pushMb: peakMb(one) - before, pullMb: peakMb(two) - beforePull };

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { MountInfo, VolumeInfo } from '@squash/contract/volume';
 import { ApiClient } from '../support/api-client.ts';
+import { atRest } from '../support/at-rest.ts';
 import { isOnVms } from '../support/backend.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { waitFor } from '../support/wait.ts';
@@ -31,15 +32,6 @@ async function attach(daemon: TestDaemon, id: string, wish: unknown): Promise<Mo
 
 async function detach(daemon: TestDaemon, id: string, { id: mount }: MountInfo): Promise<void> {
   await atRest(daemon, id, () => daemon.call('DELETE', `/v1/sandboxes/${id}/mounts/${mount}`));
-}
-
-/** While the sandbox runs; a microVM's mounts are changed while it is stopped. */
-async function atRest<T>(daemon: TestDaemon, id: string, change: () => Promise<T>): Promise<T> {
-  const isStopped = isOnVms && (await daemon.call('GET', `/v1/sandboxes/${id}`)).state === 'ready';
-  if (isStopped) await daemon.call('POST', `/v1/sandboxes/${id}/pause`, { keep: 'files' });
-  const changed = await change();
-  if (isStopped) await daemon.call('POST', `/v1/sandboxes/${id}/resume`);
-  return changed;
 }
 
 async function refused(

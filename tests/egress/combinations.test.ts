@@ -4,14 +4,14 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { waitFor } from '../support/wait.ts';
+import { patience, waitFor } from '../support/wait.ts';
 import { canary } from './world/events.ts';
 import { useWorld } from './world/use-world.ts';
 import { needsRoot } from './world/world.ts';
 
 const secret = { placeholder: 'squash-key-placeholder', value: 'real-key-value-0123' };
 /** Long enough for the questions on a loaded machine, short enough to be waited for. */
-const lifetimeS = 40;
+const lifetimeS = 40 * patience;
 const world = useWorld({
   secrets: { KEY: { ...secret, allowed_hosts: ['secret.allowed.test'] } },
 });
@@ -97,7 +97,7 @@ test('those with a lifetime end and the others stay when it is over', { skip: ne
   await waitFor(
     'the mortal ones to end',
     async () => !(await listed()).some((id) => mortal.includes(id)),
-    (lifetimeS + 60) * 1_000,
+    (lifetimeS / patience + 60) * 1_000,
   );
   const others = combinations.filter(({ isMortal }) => !isMortal);
   assert.deepEqual([...(await listed())].sort(), others.map(nameOf).sort());

@@ -20,6 +20,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Worker } from 'node:worker_threads';
+import { atRest } from '../support/at-rest.ts';
+import { isOnVms } from '../support/backend.ts';
 import { type Answer, TestDaemon } from '../support/daemon.ts';
 import { ownedPrefix } from '../support/owned-directory.ts';
 import { waitFor } from '../support/wait.ts';
@@ -57,8 +59,25 @@ async function sh(cmd: string): Promise<{ readonly exitCode: number; readonly ou
   return { exitCode: exit_code, output: `${stdout}${stderr}` };
 }
 
+/** What of a directory keeps a microVM from starting refuses it, too. */
 async function attach(wish: Readonly<Record<string, string>>): Promise<Answer> {
-  return await daemon.request('POST', mounts, { path: '/host', ...wish });
+  const asked = () => daemon.request('POST', mounts, { path: '/host', ...wish });
+  if (!isOnVms || (await daemon.call('GET', '/v1/sandboxes/box')).state !== 'ready') return await asked();
+  await daemon.call('POST', '/v1/sandboxes/box/pause', { keep: 'files' });
+  const answer = await asked();
+  const started = await daemon.request('POST', '/v1/sandboxes/box/resume');
+  if (started.status < 400) return answer;
+  await detach(answer.json.id);
+  await daemon.call('POST', '/v1/sandboxes/box/resume');
+  return started;
+}
+
+async function detach(mount: string): Promise<void> {
+  await resting(() => daemon.call('DELETE', `${mounts}/${mount}`));
+}
+
+function resting<T>(change: () => Promise<T>): Promise<T> {
+  return atRest(daemon, 'box', change);
 }
 
 /** What `body` finds with the directory attached at /host; afterwards it is detached. */
@@ -66,7 +85,7 @@ async function attached<T>(wish: Readonly<Record<string, string>>, body: () => P
   const { status, json } = await attach(wish);
   assert.equal(status, 201, JSON.stringify(json));
   const result = await body();
-  await daemon.call('DELETE', `${mounts}/${json.id}`);
+  await detach(json.id);
   return result;
 }
 
@@ -159,31 +178,32 @@ test('what a sandbox writes belongs to the sandboxes when the directory is attac
   assert.deepEqual(readdirSync(path), []);
 });
 
-test('a directory is refused with its reason when the list does not have it for this sandbox', async () => {
-  for (const [path, reason] of [
-    [join(host, 'secret'), 'not_allowed'],
-    [host, 'not_allowed'],
-    ['/', 'not_allowed'],
-    [join(host, 'opener'), 'not_allowed'],
-    [`${join(host, 'open')}/../secret`, 'path_malformed'],
-    [`${join(host, 'open')}/`, 'path_malformed'],
-    [`${join(host, 'open')}/.`, 'path_malformed'],
-    [`/${join(host, 'open')}`, 'path_malformed'],
-    ['open', 'path_malformed'],
-    [join(host, 'open', 'none'), 'not_found'],
-    [join(host, 'open', 'file'), 'not_a_directory'],
-    [join(host, 'alices'), 'owner_not_allowed'],
-    [join(host, 'open', '.ssh'), 'credentials'],
-    [join(host, 'open', 'a', '.AWS', 'b'), 'credentials'],
-    ['/proc/self/fd', 'system_path'],
-    ['/proc/self/root', 'system_path'],
-    ['/etc', 'system_path'],
-    ['/etc/ssl', 'system_path'],
-  ] as const)
-    assert.equal(await refusal({ host: path }), reason, path);
-  assert.equal(await refusal({ host: join(host, 'open'), mode: 'rw' }), 'read_only');
-  assert.deepEqual((await daemon.call('GET', mounts)).items, []);
-});
+test('a directory is refused with its reason when the list does not have it for this sandbox', () =>
+  resting(async () => {
+    for (const [path, reason] of [
+      [join(host, 'secret'), 'not_allowed'],
+      [host, 'not_allowed'],
+      ['/', 'not_allowed'],
+      [join(host, 'opener'), 'not_allowed'],
+      [`${join(host, 'open')}/../secret`, 'path_malformed'],
+      [`${join(host, 'open')}/`, 'path_malformed'],
+      [`${join(host, 'open')}/.`, 'path_malformed'],
+      [`/${join(host, 'open')}`, 'path_malformed'],
+      ['open', 'path_malformed'],
+      [join(host, 'open', 'none'), 'not_found'],
+      [join(host, 'open', 'file'), 'not_a_directory'],
+      [join(host, 'alices'), 'owner_not_allowed'],
+      [join(host, 'open', '.ssh'), 'credentials'],
+      [join(host, 'open', 'a', '.AWS', 'b'), 'credentials'],
+      ['/proc/self/fd', 'system_path'],
+      ['/proc/self/root', 'system_path'],
+      ['/etc', 'system_path'],
+      ['/etc/ssl', 'system_path'],
+    ] as const)
+      assert.equal(await refusal({ host: path }), reason, path);
+    assert.equal(await refusal({ host: join(host, 'open'), mode: 'rw' }), 'read_only');
+    assert.deepEqual((await daemon.call('GET', mounts)).items, []);
+  }));
 
 test('a directory is refused when a link leads to it, credentials lie in it or it is closed', async () => {
   symlinkSync(join(host, 'secret'), join(host, 'open', 'link'));
@@ -241,7 +261,8 @@ test('names that the list hides are seen empty, whether the sandbox runs already
   assert.equal(status, 201, JSON.stringify(json));
   await check('box');
   const busy = await daemon.request('DELETE', `${mounts}/${json.id}`);
-  assert.deepEqual([busy.status, busy.json.code], [409, 'mount_busy']);
+  // Of a microVM that runs nothing is detached.
+  assert.deepEqual([busy.status, busy.json.code], [409, isOnVms ? 'vm_unsupported' : 'mount_busy']);
   await daemon.call('POST', '/v1/sandboxes/box/pause', { keep: 'files' });
   await daemon.call('DELETE', `${mounts}/${json.id}`);
   await daemon.call('POST', '/v1/sandboxes/box/resume');
@@ -311,7 +332,9 @@ test('a directory that only root of the host reads stays closed when the list al
   for (const path of ['open/closed', 'work/roots']) rmSync(join(host, path), { recursive: true });
 });
 
-test('a sandbox sees what was judged or nothing when the directory is exchanged for a link all the while', async () => {
+test('a sandbox sees what was judged or nothing when the directory is exchanged for a link all the while', {
+  skip: isOnVms ? 'a microVM gets a directory when it starts, too rarely for a race' : false,
+}, async () => {
   const path = directory('open/race', { key: 'mine\n' });
   const aside = join(host, 'open', 'aside');
   const program = `
@@ -333,7 +356,7 @@ test('a sandbox sees what was judged or nothing when the directory is exchanged 
       }
       shown += 1;
       assert.equal((await sh('cat /host/key')).output, 'mine\n');
-      await daemon.call('DELETE', `${mounts}/${json.id}`);
+      await detach(json.id);
     }
   } finally {
     Atomics.store(stop, 0, 1);
@@ -376,6 +399,6 @@ test('a sandbox does not start when the operator has taken a directory back, and
     async () => (await daemon.call('GET', `${boxes}/box`)).state === 'failed',
   );
   assert.match(daemon.output, /not_allowed/);
-  await daemon.call('DELETE', `${mounts}/${json.id}`);
+  await detach(json.id);
   assert.deepEqual((await sh('ls -A /host')).output, '');
 });

@@ -102,6 +102,7 @@ const sameForAll = [
   'tests/e2e/codemode-sandbox.test.ts',
   'tests/e2e/computesdk.test.ts',
   'tests/e2e/contexts.test.ts',
+  'tests/e2e/contexts-interrupt.test.ts',
   'tests/e2e/crowd.test.ts',
   'tests/e2e/documents.test.ts',
   'tests/e2e/egress.test.ts',
