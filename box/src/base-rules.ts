@@ -5,6 +5,7 @@
 import { lstatSync, readdirSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import type { PathLevel } from '@squash/contract/path-levels';
+import { agentNames } from './agent-names.ts';
 import { isClosed } from './closed.ts';
 import {
   absolutePath,
@@ -71,8 +72,6 @@ const stateOfSystem = [
 const privatePlaces = ['/tmp', '/var/tmp'];
 const readOnlyOfHome = ['.gitconfig', '.config/git'];
 const agentsOfHome = ['.codex', '.gemini', '.config/opencode'];
-/** `~/.claude`, `~/.claude.json` and what lies beside them. */
-const agentsPattern = /^\.claude(?:$|[.-])/;
 /** What `/` is made of for whoever opens all of it: the rest the kernel fills, or is private in each box. */
 const neverOfRoot = ['proc', 'sys', 'dev', 'run', 'tmp', 'lost+found'];
 
@@ -120,10 +119,9 @@ function addHome(rules: Rules, { named, home }: { readonly named: string; readon
   addRule(rules, home, 'hidden');
   const link = firstLink(named);
   if (link !== undefined) addRule(rules, link, 'ro');
-  const agents = namesIn(home).filter((name) => agentsPattern.test(name));
   for (const [names, level] of [
     [readOnlyOfHome, 'ro'],
-    [[...agentsOfHome, ...agents], 'cow'],
+    [[...agentsOfHome, ...agentNames(home)], 'cow'],
   ] as const) {
     for (const name of names) addCanonical(rules, { path: join(home, name), level, home });
   }
@@ -141,15 +139,6 @@ function addCanonical(
   // A link leads to what is the host's: a file that is the box's own would be none.
   addRule(rules, place, isLink && !isDirectory(place) ? 'ro' : level);
   if (isLink) addRule(rules, path, 'ro');
-}
-
-function namesIn(directory: string): readonly string[] {
-  try {
-    return readdirSync(directory);
-  } catch {
-    // No home, or one that may not be listed: there is nothing to be opened in it.
-    return [];
-  }
 }
 
 /** The directories of PATH that the system's do not hold, each by itself. */

@@ -1,13 +1,15 @@
 /**
- * A command line that stands by: it has loaded what `box run` needs and waits until `native/call` hands it a call, with the caller's
- * descriptors, directory and environment. It serves one call, as any command line does, and starts the next one.
+ * A command line that stands by: it has loaded what `box run` needs, and listed the home, and waits until `native/call` hands it a
+ * call, with the caller's descriptors, directory and environment. It serves one call, as any command line does, and starts the next one.
  *
  * Whoever may speak to it is this user, who could start it as well: it takes no call from a process that differs in ids, groups or
  * namespaces. It ends with the daemon, or when nobody came for so long.
  */
 import { writeSync } from 'node:fs';
 import { Socket } from 'node:net';
+import { agentNames } from '@squash/box/agent-names';
 import { boxDataDirectory } from '@squash/box/daemon';
+import { canonical } from '@squash/box/host-paths';
 import { findCommand } from '../command-table.ts';
 import type { Client } from '../client/client.ts';
 import { nativePath, projectPath } from '../places.ts';
@@ -56,6 +58,7 @@ export async function standBy(
   isCurrent: () => boolean,
 ): Promise<readonly string[] | undefined> {
   await Promise.all([findCommand(['box', 'run'])?.spec.load(), import('node:child_process')]);
+  agentNames(canonical(ownUser().home) ?? '/');
   const { takeCall } = loadAddon();
   const text = takeCall(directory, socket, projectPath('cli/bin/squash.cjs'), idleMs);
   if (text === undefined) return undefined;
