@@ -42,8 +42,10 @@ static struct drained *take_slot(void) {
 }
 
 void drain_adopt(int fd) {
-  /* Mostly the command was the only writer: then the end is here and no slot is needed. */
-  ssize_t got = read(fd, scratch, sizeof scratch);
+  /* Mostly the command was the only writer: then the end is here and no slot is needed. Not into `scratch`: an acknowledgment may have
+   * brought us here, and the frames behind it are read from there. */
+  uint8_t some[512];
+  ssize_t got = read(fd, some, sizeof some);
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
     (void)close(fd); /* A pipe's read end: nothing is lost. */
     return;

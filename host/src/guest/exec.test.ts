@@ -3,8 +3,12 @@ import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Duplex } from 'node:stream';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '@squash/contract/errors';
+import { guestWindowBytes } from '@squash/contract/guest/frames';
+import { GuestClient } from './client.ts';
 import type { GuestExecSpec, GuestOutcome } from './guest.ts';
 import { drain, guestIsMissing, type Ran, RealGuest, specOf } from '../../../tests/support/real-guest.ts';
 import { waitFor } from '../../../tests/support/wait.ts';
@@ -195,6 +199,29 @@ test(
     assert.equal(ran.stderr, 'a'.repeat(300_000));
     assert.deepEqual(ending(ran.outcome), killed(9));
     await run(guest, ['sh', '-c', `kill -9 -${exec.pid}`]);
+  },
+);
+
+test(
+  'what is said behind an acknowledgment counts also where that brings the end of a command whose children write on',
+  options,
+  async () => {
+    await using guest = await RealGuest.start();
+    let socket: Duplex | undefined;
+    const client = new GuestClient({ connect: async () => (socket = await guest.connect()) });
+    const script = `(sleep 0.3; exec yes) & head -c ${guestWindowBytes + 5000} /dev/zero; kill -9 $$`;
+    const exec = await client.exec(specOf(['sh', '-c', script]));
+    let bytes = 0;
+    for await (const event of exec.events()) {
+      if (event.type === 'output') bytes += event.data.length;
+      if (bytes === guestWindowBytes) break;
+    }
+    // Until its child has filled the pipe.
+    await sleep(1_000);
+    socket?.cork();
+    exec.ack(guestWindowBytes, 0);
+    exec.release();
+    await waitFor('the command to be forgotten', async () => (await guest.client.list()).length === 0);
   },
 );
 
