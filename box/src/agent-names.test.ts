@@ -18,7 +18,7 @@ test('they are known by their names', () => {
 });
 
 test('one that comes or goes is seen at once, also where the home was listed in that moment', async () => {
-  await sleep(150);
+  await sleep(2_600);
   const path = join(home, '.claude.new');
   for (let round = 0; round < 500; round += 1) {
     agentNames(home);

@@ -7,8 +7,8 @@
 import { readdirSync, statSync } from 'node:fs';
 
 const pattern = /^\.claude(?:$|[.-])/;
-/** What is changed in the moment of a listing may have the time of before: the kernel's clock for files has steps of ten milliseconds at most. */
-const settledMs = 100;
+/** What is changed in the moment of a listing may have the time of before: some file systems tell times in steps of two seconds. */
+const settledMs = 2_500;
 const listed = new Map<string, { readonly mark: string; readonly names: readonly string[] }>();
 
 /** @param home canonical */

@@ -18,10 +18,7 @@ bool machine_is(void);
 int machine_confine(void);
 /* Returns 0 or -1 with errno. */
 int machine_capabilities_use(bool on);
-/*
- * As fork(2), and in a guest the child begins in the commands' group. One that were moved there would wait for all processors to have
- * been idle once: several milliseconds, for each command. The child may do nothing but system calls.
- */
+/* As fork(2), and in a guest the child begins in the commands' group: it is never out of it. It may do nothing but system calls. */
 pid_t machine_fork(void);
 /* Returns when all commands stand still, or -1 with errno. */
 int machine_freeze(void);

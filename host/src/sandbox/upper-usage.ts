@@ -49,10 +49,13 @@ export class UpperUsageWatch {
     this.#timer = setTimeout(() => void this.#measure(), this.#pauseMs).unref();
   }
 
-  /** Resolves when it was measured, and no later than a second from now: nothing writes to it any more, and the next who asks is told. */
+  /**
+   * Nothing writes to it any more, and the next who asks is to be told. Resolves when it was measured, and no later than a second from
+   * now; a tree that takes long to walk is measured when it is its time.
+   */
   async settle(): Promise<void> {
     this.touch();
-    if (this.#timer === undefined) return;
+    if (this.#timer === undefined || this.#pauseMs > limits.upperUsageAgeMs) return;
     clearTimeout(this.#timer);
     await Promise.race([this.#measure(), passed(limits.upperUsageFirstMs, undefined, { ref: false })]);
   }
