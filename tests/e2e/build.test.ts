@@ -392,7 +392,11 @@ test('what is not supported, wrong or outside the context is refused by name and
     /^squash: --tag "Bad Name" is no name/,
   );
   assert.equal(
-    (await squash(undefined, ['build', outside], { env: { SQUASH_DATA: join(directory, 'no') } })).code,
+    (
+      await squash(undefined, ['build', outside], {
+        env: { SQUASH_DATA: join(directory, 'no'), SQUASH_PORT: 'off' },
+      })
+    ).code,
     3,
   );
   assert.match(

@@ -14,7 +14,7 @@ import { runLint, runNative } from './checks.ts';
 import { prepareLayers } from './layers.ts';
 import { runOnVms } from './on-vm.ts';
 import { endWhatIsLeft, runFiles } from './run-files.ts';
-import { filesOf, longOnly, root, suites, together } from './suites.ts';
+import { filesOf, longOnly, root, stagesOf, suites, together } from './suites.ts';
 import { add, emptyTally, seconds, type Tally, tallyLine } from './tally.ts';
 
 const names = ['lint', 'native', ...suites.map((suite) => suite.name), 'on-vm', 'user'];
@@ -98,7 +98,7 @@ async function main(): Promise<Tally> {
     !isWhole && (longOnly.includes(file) || (hasUsers && asUsersAlone.includes(file)));
   if (isWanted('lint')) await stage('lint', () => runLint(options.patterns));
   if (isWanted('native')) await stage('native', () => runNative(options));
-  for (const suite of options.isTogether ? [together(wanted)] : wanted) {
+  for (const suite of options.isTogether ? [together(wanted)] : stagesOf(wanted)) {
     const files = filesOf(suite, options.patterns).filter((file) => !isLeft(file));
     if (files.length > 0) {
       await stage(suite.name, async () => {

@@ -99,6 +99,19 @@ function testFolder(name: string, limits: { readonly minutes: number; readonly m
   };
 }
 
+const pooled = ['e2e', 'egress', 'security', 'faults'];
+
+/**
+ * The suites as they run, one after the other. Those of `pooled` are one: files of theirs that wait (for ends, for time) run beside
+ * files that work, and one time only do processors wait for a last file.
+ */
+export function stagesOf(wanted: readonly Suite[]): readonly Suite[] {
+  const parts = wanted.filter(({ name }) => pooled.includes(name));
+  if (parts.length < 2) return wanted;
+  const pool = { ...together(parts), name: parts.map(({ name }) => name).join(', ') };
+  return wanted.flatMap((suite) => (suite === parts[0] ? [pool] : parts.includes(suite) ? [] : [suite]));
+}
+
 /** Their files as those of one suite: none waits for the last file of another. */
 export function together(parts: readonly Suite[]): Suite {
   const either = (expressions: readonly (RegExp | undefined)[]): RegExp =>
@@ -114,11 +127,20 @@ export function together(parts: readonly Suite[]): Suite {
   };
 }
 
-/** The suite's test files, sorted; with patterns only those whose path contains one of them. */
+/**
+ * The suite's test files; with patterns only those whose path contains one of them. In the order of their names, those of each of
+ * its globs spread over the whole: what runs at the same time is of several kinds.
+ */
 export function filesOf(suite: Suite, patterns: readonly string[]): readonly string[] {
-  return globSync([...suite.patterns], { cwd: root, exclude: (name) => name === 'node_modules' })
-    .filter((path) => isWanted(path, patterns))
-    .sort();
+  return suite.patterns
+    .flatMap((glob) => {
+      const files = globSync(glob, { cwd: root, exclude: (name) => name === 'node_modules' })
+        .filter((path) => isWanted(path, patterns))
+        .sort();
+      return files.map((file, index) => ({ file, place: (index + 0.5) / files.length }));
+    })
+    .sort((a, b) => a.place - b.place)
+    .map(({ file }) => file);
 }
 
 export function isWanted(name: string, patterns: readonly string[]): boolean {
