@@ -15,15 +15,13 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir, userInfo } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { type CliEnd, squash } from '../support/cli.ts';
+import { BoxPlace } from '../support/box-place.ts';
+import { type CliEnd } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
-import { removeDataDirectory } from '../support/data-directory.ts';
-import { expectNoLeaks, processesOf } from '../support/leaks.ts';
 import { ownedPrefix } from '../support/owned-directory.ts';
-import { waitFor } from '../support/wait.ts';
 
 const isRoot = process.getuid?.() === 0;
 const hasFuse = existsSync('/dev/fuse');
@@ -41,40 +39,19 @@ const onHost = (path: string): string => {
 };
 
 describe('devices of this machine in a box', { skip: hasFuse ? false : 'there is no /dev/fuse' }, () => {
+  let place: BoxPlace;
   let scratch: string;
   let work: string;
-  let env: Record<string, string>;
 
   before(() => {
-    scratch = mkdtempSync(join(tmpdir(), ownedPrefix('box-devices')));
-    work = mkdtempSync(join(userInfo().homedir, 'squash-box-test-'));
-    mkdirSync(join(scratch, 'config/squash'), { recursive: true });
-    execFileSync('git', ['init', '-q', work]);
-    env = {
-      SQUASH_BOX_DATA: join(scratch, 'data'),
-      SQUASH_DATA: join(scratch, 'none'),
-      SQUASH_IDLE_EXIT_S: '2',
-      SQUASH_MEMORY_RESERVE_MB: '0',
-      XDG_CONFIG_HOME: join(scratch, 'config'),
-      XDG_STATE_HOME: join(scratch, 'state'),
-    };
+    place = new BoxPlace('box-devices');
+    ({ scratch, work } = place);
   });
 
-  after(async () => {
-    const data = join(scratch, 'data');
-    await waitFor('the daemon to end', () => processesOf(data).length === 0, 60_000);
-    await expectNoLeaks(data);
-    rmSync(work, { recursive: true, force: true });
-    await removeDataDirectory(scratch);
-  });
+  after(async () => await place[Symbol.asyncDispose]());
 
-  const box = async (...words: readonly string[]): Promise<CliEnd> =>
-    await squash(undefined, ['box', ...words], { cwd: work, env });
-  const printed = async (...words: readonly string[]): Promise<string> => {
-    const end = await box(...words);
-    assert.equal(end.code, 0, end.stderr);
-    return end.stdout.toString();
-  };
+  const box = async (...words: readonly string[]): Promise<CliEnd> => await place.box(...words);
+  const printed = async (...words: readonly string[]): Promise<string> => await place.printed(...words);
 
   it('are there where they are named, open as they do outside, and else are not', async () => {
     assert.equal(await printed('run', '--device', 'fuse', '--', ...opens('/dev/fuse')), onHost('/dev/fuse'));

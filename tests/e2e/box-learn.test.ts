@@ -3,15 +3,14 @@
  * deal, for paths that are none, or die while they ask, cost nobody but themselves.
  */
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir, userInfo } from 'node:os';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { type CliEnd, squash } from '../support/cli.ts';
-import { removeDataDirectory } from '../support/data-directory.ts';
-import { expectNoLeaks, processesOf } from '../support/leaks.ts';
-import { ownedPrefix } from '../support/owned-directory.ts';
+import { BoxPlace } from '../support/box-place.ts';
+import { type CliEnd } from '../support/cli.ts';
+import { processesOf } from '../support/leaks.ts';
 import { waitFor } from '../support/wait.ts';
 
 const skip = process.getuid?.() === 0 ? 'only an ordinary user has boxes' : false;
@@ -25,26 +24,17 @@ interface Learnt {
 
 describe('paths that boxes are refused', { skip }, () => {
   const { homedir: home } = userInfo();
+  let place: BoxPlace;
   let scratch: string;
   let work: string;
-  let repository: string;
   let keys: string;
-  let env: Record<string, string>;
 
   before(() => {
-    scratch = mkdtempSync(join(tmpdir(), ownedPrefix('box-learn')));
-    work = mkdtempSync(join(home, 'squash-box-learn-'));
-    repository = join(work, 'project');
+    place = new BoxPlace('box-learn', 'project');
+    ({ scratch, work } = place);
     keys = join(home, '.aws', 'squash-box-learn');
-    for (const directory of [
-      repository,
-      join(work, 'many'),
-      join(work, 'shown'),
-      keys,
-      join(scratch, 'config'),
-    ])
+    for (const directory of [join(work, 'many'), join(work, 'shown'), keys])
       mkdirSync(directory, { recursive: true });
-    execFileSync('git', ['init', '-q', repository]);
     for (const name of [
       'notes',
       'denied',
@@ -58,31 +48,15 @@ describe('paths that boxes are refused', { skip }, () => {
     ])
       writeFileSync(join(work, name), `${name}\n`);
     writeFileSync(join(keys, 'key'), 'a key\n');
-    env = {
-      SQUASH_BOX_DATA: join(scratch, 'data'),
-      SQUASH_DATA: join(scratch, 'none'),
-      SQUASH_IDLE_EXIT_S: '2',
-      SQUASH_MEMORY_RESERVE_MB: '0',
-      XDG_CONFIG_HOME: join(scratch, 'config'),
-      XDG_STATE_HOME: join(scratch, 'state'),
-    };
   });
 
   after(async () => {
-    const data = join(scratch, 'data');
-    await waitFor('the daemon to end', () => processesOf(data).length === 0, 60_000);
-    await expectNoLeaks(data);
-    for (const made of [work, keys]) rmSync(made, { recursive: true, force: true });
-    await removeDataDirectory(scratch);
+    await place[Symbol.asyncDispose]();
+    rmSync(keys, { recursive: true, force: true });
   });
 
-  const box = async (...words: readonly string[]): Promise<CliEnd> =>
-    await squash(undefined, ['box', ...words], { cwd: repository, env });
-  const done = async (...words: readonly string[]): Promise<string> => {
-    const end = await box(...words);
-    assert.equal(end.code, 0, end.stderr);
-    return end.stdout.toString();
-  };
+  const box = async (...words: readonly string[]): Promise<CliEnd> => await place.box(...words);
+  const done = async (...words: readonly string[]): Promise<string> => await place.printed(...words);
   const pathEvents = async (name: string): Promise<readonly string[]> =>
     (await done('events', '--kind', 'path', name))
       .split('\n')

@@ -1,25 +1,12 @@
 /** A sandbox inside a box: where it was asked for its programs make user namespaces, as those do that coding agents bring along. */
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
-import {
-  copyFileSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir, userInfo } from 'node:os';
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { BoxPlace } from '../support/box-place.ts';
 import { repository as root } from '../support/base-layer.ts';
 import { type CliEnd, cliCommand, cliEnvironment, squash } from '../support/cli.ts';
-import { removeDataDirectory } from '../support/data-directory.ts';
-import { expectNoLeaks, processesOf } from '../support/leaks.ts';
-import { ownedPrefix } from '../support/owned-directory.ts';
-import { waitFor } from '../support/wait.ts';
 
 const isRoot = process.getuid?.() === 0;
 const lacks = (program: string): string | false =>
@@ -39,40 +26,20 @@ const filter = `my $f = pack("S C C L", 6, 0, 0, 0x7fff0000); my $n = (POSIX::un
 syscall($n, 38, 1, 0, 0, 0); print syscall($n, 22, 2, pack("S x![P] P", 1, $f)) == 0 ? "loaded\\n" : "$!\\n"`;
 
 describe('a sandbox inside a box', () => {
+  let place: BoxPlace;
   let scratch: string;
   let work: string;
   let env: Record<string, string>;
 
   before(() => {
-    scratch = mkdtempSync(join(tmpdir(), ownedPrefix('box-nesting')));
-    work = mkdtempSync(join(userInfo().homedir, 'squash-box-test-'));
-    mkdirSync(join(scratch, 'config/squash'), { recursive: true });
-    execFileSync('git', ['init', '-q', work]);
-    env = {
-      SQUASH_BOX_DATA: join(scratch, 'data'),
-      SQUASH_DATA: join(scratch, 'none'),
-      SQUASH_IDLE_EXIT_S: '2',
-      SQUASH_MEMORY_RESERVE_MB: '0',
-      XDG_CONFIG_HOME: join(scratch, 'config'),
-      XDG_STATE_HOME: join(scratch, 'state'),
-    };
+    place = new BoxPlace('box-nesting');
+    ({ scratch, work, env } = place);
   });
 
-  after(async () => {
-    const data = join(scratch, 'data');
-    await waitFor('the daemon to end', () => processesOf(data).length === 0, 60_000);
-    await expectNoLeaks(data);
-    rmSync(work, { recursive: true, force: true });
-    await removeDataDirectory(scratch);
-  });
+  after(async () => await place[Symbol.asyncDispose]());
 
-  const box = async (...words: readonly string[]): Promise<CliEnd> =>
-    await squash(undefined, ['box', ...words], { cwd: work, env });
-  const printed = async (...words: readonly string[]): Promise<string> => {
-    const end = await box(...words);
-    assert.equal(end.code, 0, end.stderr);
-    return end.stdout.toString();
-  };
+  const box = async (...words: readonly string[]): Promise<CliEnd> => await place.box(...words);
+  const printed = async (...words: readonly string[]): Promise<string> => await place.printed(...words);
 
   it('is refused to root, whose files in /proc it would write', {
     skip: isRoot ? false : 'only root has such boxes',

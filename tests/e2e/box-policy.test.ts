@@ -3,33 +3,27 @@
  * `--print-policy` prints makes the same box.
  */
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir, userInfo } from 'node:os';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { BoxPlace } from '../support/box-place.ts';
 import { cliCommand, type CliEnd, cliEnvironment, squash } from '../support/cli.ts';
-import { removeDataDirectory } from '../support/data-directory.ts';
-import { expectNoLeaks, processesOf } from '../support/leaks.ts';
-import { ownedPrefix } from '../support/owned-directory.ts';
 import { Terminal } from '../support/terminal.ts';
 import { waitFor } from '../support/wait.ts';
 
 const skip = process.getuid?.() === 0 ? 'only an ordinary user has boxes' : false;
 
 describe('policies of boxes', { skip }, () => {
-  const { homedir: home } = userInfo();
+  let place: BoxPlace;
   let scratch: string;
   let work: string;
   let repository: string;
   let env: Record<string, string>;
 
   before(() => {
-    scratch = mkdtempSync(join(tmpdir(), ownedPrefix('box-policy')));
-    work = mkdtempSync(join(home, 'squash-box-policy-'));
-    repository = join(work, 'project');
-    mkdirSync(join(repository, 'sub'), { recursive: true });
-    execFileSync('git', ['init', '-q', repository]);
+    place = new BoxPlace('box-policy', 'project');
+    ({ scratch, work, repository } = place);
+    mkdirSync(join(repository, 'sub'));
     for (const [name, text] of [
       ['project/.env', 'KEY=1\n'],
       ['project/sub/.env', 'KEY=2\n'],
@@ -38,29 +32,12 @@ describe('policies of boxes', { skip }, () => {
       ['private', 'private\n'],
     ] as const)
       writeFileSync(join(work, name), text);
-    mkdirSync(join(scratch, 'config/squash'), { recursive: true });
-    env = {
-      SQUASH_BOX_DATA: join(scratch, 'data'),
-      SQUASH_DATA: join(scratch, 'none'),
-      SQUASH_IDLE_EXIT_S: '2',
-      SQUASH_MEMORY_RESERVE_MB: '0',
-      XDG_CONFIG_HOME: join(scratch, 'config'),
-      XDG_STATE_HOME: join(scratch, 'state'),
-      STOLEN: 'of-the-shell',
-      A_KEY: 'a-key-of-mine',
-    };
+    env = Object.assign(place.env, { STOLEN: 'of-the-shell', A_KEY: 'a-key-of-mine' });
   });
 
-  after(async () => {
-    const data = join(scratch, 'data');
-    await waitFor('the daemon to end', () => processesOf(data).length === 0, 60_000);
-    await expectNoLeaks(data);
-    rmSync(work, { recursive: true, force: true });
-    await removeDataDirectory(scratch);
-  });
+  after(async () => await place[Symbol.asyncDispose]());
 
-  const box = async (...words: readonly string[]): Promise<CliEnd> =>
-    await squash(undefined, ['box', ...words], { cwd: repository, env });
+  const box = async (...words: readonly string[]): Promise<CliEnd> => await place.box(...words);
 
   const looks = 'cat ../notes ../private .env sub/.env masked 2>/dev/null; echo "$STOLEN|$GIVEN"';
   const seen = async (...options: readonly string[]): Promise<string> => {

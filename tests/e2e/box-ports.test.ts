@@ -1,21 +1,17 @@
 /** Ports of this machine that a box reaches: those that its policy names, of the host's loopback, and nothing else of it. */
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
-import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { BoxPlace } from '../support/box-place.ts';
 import { type CliEnd, squash } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
-import { removeDataDirectory } from '../support/data-directory.ts';
-import { expectNoLeaks, processesOf } from '../support/leaks.ts';
-import { ownedPrefix } from '../support/owned-directory.ts';
-import { waitFor } from '../support/wait.ts';
 
 describe('ports of this machine', () => {
   const stack = new AsyncDisposableStack();
+  let place: BoxPlace;
   let scratch: string;
   let work: string;
   let policy: string;
@@ -32,37 +28,21 @@ describe('ports of this machine', () => {
   }
 
   before(async () => {
-    scratch = mkdtempSync(join(tmpdir(), ownedPrefix('box-ports')));
-    work = mkdtempSync(join(userInfo().homedir, 'squash-box-test-'));
+    place = new BoxPlace('box-ports');
+    ({ scratch, work } = place);
     policy = join(scratch, 'policy.toml');
-    mkdirSync(join(scratch, 'config/squash'), { recursive: true });
-    execFileSync('git', ['init', '-q', work]);
     port = await serving('named');
     other = await serving('unnamed');
     // What a hostile resolver would say.
     writeFileSync(join(scratch, 'hosts'), '127.0.0.1 rebound.example\n');
-    env = {
-      SQUASH_BOX_DATA: join(scratch, 'data'),
-      SQUASH_DATA: join(scratch, 'none'),
-      SQUASH_IDLE_EXIT_S: '2',
-      SQUASH_MEMORY_RESERVE_MB: '0',
-      SQUASH_EGRESS_HOSTS: join(scratch, 'hosts'),
-      XDG_CONFIG_HOME: join(scratch, 'config'),
-      XDG_STATE_HOME: join(scratch, 'state'),
-    };
+    env = Object.assign(place.env, { SQUASH_EGRESS_HOSTS: join(scratch, 'hosts') });
   });
 
-  const ended = async (): Promise<void> => {
-    const data = join(scratch, 'data');
-    await waitFor('the daemon to end', () => processesOf(data).length === 0, 60_000);
-  };
+  const ended = async (): Promise<void> => await place.ended();
 
   after(async () => {
-    await ended();
-    await expectNoLeaks(join(scratch, 'data'));
+    await place[Symbol.asyncDispose]();
     await stack.disposeAsync();
-    rmSync(work, { recursive: true, force: true });
-    await removeDataDirectory(scratch);
   });
 
   /** What each place says, or why it says nothing. */
