@@ -83,8 +83,11 @@ function sourceWord(source: Source): string {
 
 /** Packs any directory. Its files become root's inside, unless their owners are to be kept. */
 async function fromDirectory(words: readonly string[], keepOwners: boolean): Promise<void> {
-  const [directory, name] = words;
-  if (directory === undefined) throw new Failure('usage', 'from-dir takes DIRECTORY NAME');
+  const [directory, word] = words;
+  if (directory === undefined || word === undefined)
+    throw new Failure('usage', 'from-dir takes DIRECTORY NAME');
+  const { data: name, error } = moduleNameSchema.safeParse(word);
+  if (name === undefined) throw new Failure('usage', `"${word}": ${error?.issues[0]?.message}`);
   if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true)
     throw new Failure('usage', `"${directory}" is no directory`);
   // Whoever started us takes the file from there, and removes the directory.
@@ -99,14 +102,14 @@ async function fromDirectory(words: readonly string[], keepOwners: boolean): Pro
 
 async function packInto(
   scratch: string,
-  from: { readonly directory: string; readonly name: string | undefined; readonly keepOwners: boolean },
+  from: { readonly directory: string; readonly name: string; readonly keepOwners: boolean },
 ): Promise<void> {
   const { directory, name, keepOwners } = from;
   const output = join(scratch, 'layer.squashfs');
   await packDirectory(resolve(directory), output, { asRoot: !keepOwners });
   const manifest: ModuleManifest = {
     schema: 1,
-    name: moduleNameSchema.parse(name),
+    name,
     built_at: rfc3339(Date.now()),
     builder,
     base: null,

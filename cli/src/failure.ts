@@ -50,11 +50,11 @@ export function errorCode(cause: unknown): string | undefined {
 
 const fileProblems: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
-  EACCES: 'this user may not read it',
+  EACCES: 'permission denied',
   EISDIR: 'it is a directory',
 };
 
-/** Why a file can't be read, without the words of the system call. */
+/** Why a file can't be read or written, without the words of the system call. */
 export function fileProblem(cause: unknown): string {
   return fileProblems[errorCode(cause) ?? ''] ?? (cause instanceof Error ? cause.message : String(cause));
 }

@@ -79,9 +79,12 @@ void file_list(int socket) {
   (void)request_integer(FIELD_ENTRIES_MAX, 0, INTEGER_MAX, &listing.left); /* Every integer is in range. */
   const char *pattern = request_text(FIELD_PATTERN);
   listing.has_pattern = pattern != NULL;
-  if (!request_integer(FIELD_DEPTH, 1, GUEST_WALK_DEPTH_MAX, &depth) ||
-      (pattern != NULL && !glob_parse(&listing.pattern, pattern))) {
-    answer_bad_request(socket, "the depth is out of range or the pattern is none");
+  if (!request_integer(FIELD_DEPTH, 1, GUEST_WALK_DEPTH_MAX, &depth)) {
+    answer_bad_request(socket, "the depth is out of range");
+    return;
+  }
+  if (pattern != NULL && !glob_parse(&listing.pattern, pattern)) {
+    answer_bad_request(socket, GLOB_WRONG);
     return;
   }
   if (pattern != NULL) listing.states[0] = glob_start(&listing.pattern);

@@ -161,7 +161,7 @@ static const char *parse(void) {
   if (search.text == NULL || search.text[0] == '\0') return "there is no text to search for";
   const char *pattern = request_text(FIELD_PATTERN);
   search.has_pattern = pattern != NULL;
-  if (pattern != NULL && !glob_parse(&search.pattern, pattern)) return "the pattern is none";
+  if (pattern != NULL && !glob_parse(&search.pattern, pattern)) return GLOB_WRONG;
   if (pattern != NULL) search.states[0] = glob_start(&search.pattern);
   search.is_regex = is_regex == 1;
   search.ignores_case = ignores_case == 1;
@@ -171,7 +171,11 @@ static const char *parse(void) {
   (void)setrlimit(RLIMIT_DATA, &memory); /* Without it the sandbox's own limit holds. */
 #endif
   int wrong = regcomp(&search.regex, search.text, REG_EXTENDED | REG_NEWLINE | (search.ignores_case ? REG_ICASE : 0));
-  return wrong == 0 ? NULL : wrong == REG_ESPACE ? "the expression is too large" : "the expression is none";
+  if (wrong == 0) return NULL;
+  static char text[128] = "the expression is not valid: ";
+  size_t at = strlen(text);
+  (void)regerror(wrong, &search.regex, text + at, sizeof text - at);
+  return wrong == REG_ESPACE ? "the expression is too large" : text;
 }
 
 void file_search(int socket) {

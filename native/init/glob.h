@@ -19,7 +19,9 @@ struct glob {
   const char *parts[GLOB_PARTS_MAX];
 };
 
-/* False: too long, too many parts, an empty part, or brackets without their end. */
+#define GLOB_WRONG "the pattern is not valid: it is too long, or has an empty part or brackets without their end"
+
+/* False: GLOB_WRONG, or too many parts. */
 bool glob_parse(struct glob *glob, const char *pattern);
 /* Which beginnings of the pattern the parts so far match, as a set of bits. */
 uint64_t glob_start(const struct glob *glob);

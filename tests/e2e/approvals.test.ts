@@ -140,6 +140,7 @@ test('an owner sees and answers what his own sandboxes ask, and nothing for all'
   const allow = { decision: 'allow' };
   assert.equal((await as(foreign, '/v1/approvals')).text, '{"items":[],"next":null}');
   assert.match((await as(foreign, `/v1/approvals/${id}`)).text, /approval_not_found/);
+  assert.match((await as(foreign, '/v1/approvals/nope')).text, /\\"nope\\" is no id of an approval/);
   assert.match((await as(foreign, `/v1/approvals/${id}`, allow)).text, /approval_not_found/);
   assert.equal((await as(reader, `/v1/approvals/${id}`)).status, 200);
   assert.match((await as(reader, `/v1/approvals/${id}`, allow)).text, /forbidden/);

@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { allCases } from '../../codemode/src/suite/all-cases.ts';
 import { runSuite } from '../../codemode/src/suite/run-suite.ts';
 import { soak } from '../../codemode/src/suite/soak.ts';
-import { cliCommand, endOf, squashOk, startCli } from '../support/cli.ts';
+import { cliCommand, endOf, squashOk, startCli, squash } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -25,6 +25,12 @@ test('squash codemode run takes a sandbox where a daemon answers, and removes it
     return listed.filter((each) => each.owner === 'codemode');
   };
   assert.deepEqual(await owned(), []);
+  await squashOk(daemon, ['quota', 'set', 'codemode', '--sandboxes', '0']);
+  assert.match(
+    (await squash(daemon, ['codemode', 'run', '--executor', 'sandbox'], { input: 'return 1' })).stderr,
+    /^squash: the Squash daemon can not be used: Cannot [^{}]*\(quota_exceeded\); the executor quickjs needs no daemon/,
+  );
+  await squashOk(daemon, ['quota', 'set', 'codemode', '--none']);
   const program = startCli(daemon, ['codemode', 'run']);
   const end = endOf(program);
   program.stdin?.end('console.log("up"); await new Promise(() => {})');

@@ -129,6 +129,8 @@ describe('squash cp and squash files', () => {
       1,
     );
     assert.equal((await squash(daemon, ['files', 'grep', 'box', '/root/new', 'nothing'])).code, 1);
+    const wrong = await squash(daemon, ['files', 'grep', '--regex', 'box', '/root/new', 'a(']);
+    assert.match(wrong.stderr, /: the expression is not valid: Missing '\)'.*\(invalid_request\)/);
     assert.equal(await squashOk(daemon, ['files', 'cat', 'box', '/root/new/moved']), 'needle');
     assert.match((await squash(daemon, ['files', 'rm', 'box', '/root/new'])).stderr, /directory_not_empty/);
     await squashOk(daemon, ['files', 'rm', '-r', 'box', '/root/new']);

@@ -183,6 +183,11 @@ test('what a sandbox has on its modules becomes a module in one step, also after
   assert.match((await squash(daemon, ['module', 'from-sandbox', 'none'])).stderr, /\(sandbox_not_found\)/);
   assert.match(await squashOk(daemon, ['snapshots', 'ls', 'maker']), /^LABEL[^\n]*\none [^\n]*$/);
 
+  const named = await squash(daemon, ['module', 'build', 'from-dir', directory, 'bad name']);
+  assert.deepEqual(
+    [named.code, named.stderr],
+    [2, 'squash: "bad name": a module’s name has letters, digits, "_", "." and "-", no "." first (usage)\n'],
+  );
   const root = tree('old-words', { 'usr/bin/tool': '#!/bin/sh\necho tool\n' });
   assert.equal(mkmod('sq-mkmod', 'from-dir', root, '310-old').status, 0);
   assert.match(mkmod('sq-mkmod', 'list').stdout, /310-old/);

@@ -22,10 +22,11 @@ export async function run({ client, positionals, json }: Call): Promise<number> 
 
 /** Shared with commands that answer with the sandbox as it is now. */
 export function printInfo(info: Readonly<Record<string, unknown>>): void {
+  const width = Math.max(17, ...Object.keys(info).map((name) => name.length + 2));
   for (const [name, value] of Object.entries(info)) {
     const [first = '-', ...more] = describe(name, value);
-    printLine(`${`${name}:`.padEnd(17)}${visible(first)}`);
-    for (const line of more) printLine(`${' '.repeat(17)}${visible(line)}`);
+    printLine(`${`${name}:`.padEnd(width)}${visible(first)}`);
+    for (const line of more) printLine(`${' '.repeat(width)}${visible(line)}`);
   }
 }
 

@@ -45,9 +45,21 @@ async function squash(
     return stdout;
   } catch (cause) {
     const said = (cause as { readonly stderr?: string }).stderr?.trim() ?? '';
-    throw new CodemodeError('unavailable', `the Squash daemon can not be used: ${said || String(cause)}`, {
-      cause,
-    });
+    const why = saidInJson(said) ?? (said || String(cause));
+    throw new CodemodeError('unavailable', `the Squash daemon can not be used: ${why}`, { cause });
+  }
+}
+
+/** With `--json` the command line tells its failure as `{"error": {code, message}}`. */
+function saidInJson(text: string): string | undefined {
+  try {
+    const { error } = JSON.parse(text) as {
+      readonly error?: { readonly code: string; readonly message: string };
+    };
+    return error && `${error.message} (${error.code}); the executor quickjs needs no daemon`;
+  } catch {
+    // Words for people.
+    return undefined;
   }
 }
 
