@@ -8,7 +8,7 @@ import type { Action } from '@squash/contract/actions';
 import { groupLimits } from '@squash/contract/group-limits';
 import { squash as squashCli } from '../support/cli.ts';
 import { agentTests, GroupScene } from '../support/group-scene.ts';
-import { waitFor } from '../support/wait.ts';
+import { patience, waitFor } from '../support/wait.ts';
 
 let scene: GroupScene;
 before(async () => {
@@ -325,9 +325,9 @@ withAgents(
     await tier('impatient', { idle_timeout_s: 1, timeout_s: 2 });
     const groups = {
       quiet: { tier: 'untrusted', script: 'printf begun; sleep 60', idle_timeout_s: 1 },
-      printing: { tier: 'untrusted', script: slowly('echo $n'), idle_timeout_s: 2 },
-      warning: { tier: 'untrusted', script: slowly('echo $n >&2'), idle_timeout_s: 2 },
-      acting: { tier: 'untrusted', script: slowly(act), idle_timeout_s: 2 },
+      printing: { tier: 'untrusted', script: slowly('echo $n'), idle_timeout_s: 2 * patience },
+      warning: { tier: 'untrusted', script: slowly('echo $n >&2'), idle_timeout_s: 2 * patience },
+      acting: { tier: 'untrusted', script: slowly(act), idle_timeout_s: 2 * patience },
       waiting: { tier: 'impatient', script: 'sleep 60' },
       endless: { tier: 'impatient', script: 'while echo; do sleep 0.2; done' },
     };
