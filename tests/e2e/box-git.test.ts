@@ -364,11 +364,16 @@ describe('commits of a box', { skip }, () => {
     await first.see(/merged box\//);
     assert.deepEqual(await first.end(), { status: 0, restored: true });
     assert.equal(readFileSync(join(repository, 'one.txt'), 'utf8'), 'one\n');
-    await using second = run('echo two > two.txt; exit 4');
-    await second.see(/merge, diff, keep or discard/);
+    // What it hid is seen again, and what was typed for its own question answers none of ours.
+    await using second = run(`echo two > two.txt; printf 'menu? [m]\\033[?1049h\\033[8m\\033]0;'; exit 4`);
+    await second.see(/menu\?/);
+    second.type('m\r');
+    const [shown] = await second.see(/[^]*merge, diff, keep or discard/);
+    assert.match(shown, /\u0018\u001b\\[^]*\u001b\[\?47l[^]*\u001b\[0m[^]*has 0 commits/);
     second.type('x\r');
     assert.deepEqual(await second.end(), { status: 4 * 256, restored: true });
     assert.equal(git('status', '--porcelain'), '');
+    assert.ok(!existsSync(join(repository, 'two.txt')));
     assert.equal((await printed(['ps', '-q'])).trim(), '');
   });
 

@@ -17,9 +17,15 @@ const commitsMax = 1_000;
 
 export async function finishAgent(call: Call, box: BoxRecord): Promise<void> {
   const branch = branchOf(box);
-  printNote(`squash: ${await summary(call, box)}`);
+  const told = `squash: ${await summary(call, box)}`;
   const home = branch === undefined ? 'apply' : 'merge';
-  if (call.json || !isatty(0) || !isatty(2)) {
+  const isAsked = !call.json && isatty(0) && isatty(2);
+  if (isAsked) {
+    const { takeBack } = await import('../terminal/taken-back.ts');
+    await takeBack();
+  }
+  printNote(told);
+  if (!isAsked) {
     printNote(`squash: to have it here: squash box ${home} ${box.id} --rm`);
     printNote(
       `squash: to see it: squash box diff ${box.id}${branch === undefined ? '' : ` or box commits ${box.id}`}`,
