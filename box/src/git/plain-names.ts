@@ -8,10 +8,10 @@ import type { GitDirectories } from '../worktree.ts';
 import { GitProblem } from './problem.ts';
 
 /** Of what is written for a branch that comes and is merged; directories with all that is in them. */
-const written = [
-  ...['refs', 'logs', 'HEAD', 'ORIG_HEAD', 'index', 'packed-refs', 'shallow', 'rr-cache'],
-  ...['MERGE_HEAD', 'MERGE_MSG', 'MERGE_MODE', 'MERGE_RR', 'AUTO_MERGE', 'COMMIT_EDITMSG'],
-];
+const written =
+  'refs logs HEAD ORIG_HEAD index packed-refs shallow rr-cache MERGE_HEAD MERGE_MSG MERGE_MODE MERGE_RR AUTO_MERGE COMMIT_EDITMSG'.split(
+    ' ',
+  );
 /** Names of branches and their logs. */
 const entriesMax = 200_000;
 
