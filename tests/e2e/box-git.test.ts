@@ -369,7 +369,7 @@ describe('commits of a box', { skip }, () => {
     await second.see(/menu\?/);
     second.type('m\r');
     const [shown] = await second.see(/[^]*merge, diff, keep or discard/);
-    const restored = ['\u0018\u001b\\\\', '\u001b[?47l', '\u001b[0m', 'has 0 commits'].map((each) =>
+    const restored = ['\u0018\u001b\\', '\u001b[?47l', '\u001b[0m', 'has 0 commits'].map((each) =>
       shown.indexOf(each),
     );
     assert.ok(!restored.includes(-1), JSON.stringify(shown));
