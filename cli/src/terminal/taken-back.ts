@@ -43,7 +43,13 @@ export async function takeBack(): Promise<void> {
 }
 
 async function dropTyped(): Promise<void> {
-  const file = openSync('/dev/tty', constants.O_RDONLY | constants.O_NONBLOCK);
+  let file: number;
+  try {
+    file = openSync('/dev/tty', constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch {
+    // No controlling terminal: the question says so.
+    return;
+  }
   const piece = Buffer.alloc(4_096);
   try {
     for (const endMs = performance.now() + settleMs; performance.now() < endMs; await sleep(lookMs)) {
