@@ -379,6 +379,16 @@ describe('commits of a box', { skip }, () => {
     );
     second.type('x\r');
     assert.deepEqual(await second.end(), { status: 4 * 256, restored: true });
+    // What a merge would bring is shown, whatever the files in the box are.
+    const hide = 'echo fine > three.txt; git update-index --assume-unchanged three.txt';
+    await using third = run(`echo other > three.txt; ${commit} three; ${hide}`);
+    await third.see(/has one commit[^]*merge, diff, keep or discard/);
+    third.type('d\r');
+    const [patch] = await third.see(/[^]*merge, diff, keep or discard/);
+    assert.match(patch, /\n\+other\r\n/);
+    third.type('x\r');
+    await third.see(/git branch -D box\//);
+    await third.end();
     assert.equal(git('status', '--porcelain'), '');
     assert.ok(!existsSync(join(repository, 'two.txt')));
     assert.equal((await printed(['ps', '-q'])).trim(), '');
