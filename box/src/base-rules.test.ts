@@ -88,7 +88,7 @@ test('what programs of PATH need beside them is seen, and the repository’s own
   place.make('homes/me/venvs/tool/bin/tool');
   const python = place.make('homes/me/pythons/3/');
   place.make('homes/me/pythons/3/bin/python');
-  place.make('homes/me/pythons/3/lib/');
+  place.make('homes/me/pythons/3/lib/python3.12/os.py');
   const environment = join(place.home, 'venvs/tool');
   writeFileSync(join(environment, 'pyvenv.cfg'), `home = ${python}/bin\n`);
   symlinkSync(join(environment, 'bin/tool'), `${local}/tool`);
@@ -99,6 +99,40 @@ test('what programs of PATH need beside them is seen, and the repository’s own
   const { paths } = place.rules({}, { path: [own, npm, cargo, local].join(':') });
   for (const path of [modules, toolchains, environment, python]) assert.equal(paths[path], 'ro', path);
   for (const path of [own, dirname(own), `${place.home}/.ssh/script`]) assert.ok(!(path in paths), path);
+});
+
+test('a repository names nothing outside of it by links and virtual environments of PATH', () => {
+  using place = new Place();
+  const own = place.make('homes/me/src/project/.venv/bin/');
+  const python = place.make('homes/me/pythons/3/');
+  const interpreter = place.make('homes/me/pythons/3/bin/python3');
+  place.make('homes/me/pythons/3/lib/python3.12/os.py');
+  place.make('homes/me/.local/lib/python3.12/site-packages/');
+  place.make('homes/me/other/lib/');
+  place.make('homes/me/other/bin/');
+  const packages = place.make('homes/me/other/node_modules/');
+  symlinkSync(place.make('homes/me/other/node_modules/x/cli'), join(own, 'linked'));
+  symlinkSync(interpreter, join(own, 'python'));
+  place.make('homes/me/src/project/.venv/bin/pytest');
+  symlinkSync(join(place.home, 'other'), join(place.repository, 'bin'));
+  const opened = (program: string, home: string) => {
+    writeFileSync(join(dirname(own), 'pyvenv.cfg'), `home = ${home}\n`);
+    const { paths } = place.rules({ program }, { path: [own, join(place.repository, 'bin')].join(':') });
+    return Object.keys(paths).filter((path) => path.startsWith(place.home));
+  };
+  const alone = [place.home, place.repository];
+  assert.deepEqual(opened('pytest', join(place.home, '.local/bin')), alone);
+  assert.deepEqual(opened('pytest', join(place.home, 'other/bin')), alone);
+  assert.deepEqual(opened('linked', '/usr/bin'), alone, packages);
+  // Of another project, which is on PATH, too.
+  const activated = place.make('homes/me/src/third/.venv/bin/');
+  writeFileSync(join(dirname(activated), 'pyvenv.cfg'), `home = ${python}/bin\n`);
+  symlinkSync(join(packages, 'x/cli'), join(activated, 'linked'));
+  const { paths } = place.rules({}, { path: activated });
+  for (const path of [dirname(activated), python]) assert.equal(paths[path], 'ro', path);
+  assert.ok(!(packages in paths));
+  for (const program of ['python', 'pytest'])
+    assert.deepEqual(opened(program, `${python}/bin`), [place.home, python, place.repository], program);
 });
 
 test('what is named takes the place of the base, twice the stricter wins, and what is hidden is hidden whole', () => {

@@ -3,7 +3,7 @@
  * by name, and nothing else. What the user names takes the place of what stands here for the same path.
  */
 import { lstatSync, readdirSync } from 'node:fs';
-import { delimiter, dirname, join } from 'node:path';
+import { delimiter, dirname, join, resolve } from 'node:path';
 import type { PathLevel } from '@squash/contract/path-levels';
 import { agentNames } from './agent-names.ts';
 import { isClosed } from './closed.ts';
@@ -15,10 +15,16 @@ import {
   isDirectory,
   isEverybodys,
 } from './host-paths.ts';
-import { besideDirectory, besideProgram, linkedPrograms } from './installations.ts';
+import {
+  besideDirectory,
+  besideProgram,
+  linkedPrograms,
+  pythonOf,
+  virtualEnvironment,
+} from './installations.ts';
 import { isOpened, isWithin } from '@squash/policy/paths/levels';
 import { addRule, levelAt, type Rules } from './levels.ts';
-import { findProgram } from './program.ts';
+import { programInPath } from './program.ts';
 import { BoxRefusal } from './refusal.ts';
 import { rootOnly } from './root-only.ts';
 import { checkRepository, findRepository } from './repository.ts';
@@ -86,8 +92,9 @@ export function boxRules(facts: RuleFacts, wishes: RuleWishes): BoxRules {
   const repository = repositoryOf({ ...facts, home }, wishes.repo, named);
   // Before what PATH opens: a virtual environment in the repository is a part of it, and no installation of the host's.
   if (repository !== undefined) rules.set(repository.path, repository.level);
-  addProgramPlaces(rules, facts.path, home);
-  addProgram(rules, { program: wishes.program, path: facts.path, home });
+  const ground = { path: facts.path, home, top: findRepository({ ...facts, home }) };
+  addProgramPlaces(rules, ground);
+  addProgram(rules, wishes.program, ground);
   if (repository !== undefined)
     for (const [path, level] of gitRules(repository.path, repository.level, { uid: facts.uid, home }))
       addRule(rules, path, level);
@@ -141,18 +148,39 @@ function addCanonical(
   if (isLink) addRule(rules, path, 'ro');
 }
 
+interface ProgramGround {
+  /** The text of PATH. */
+  readonly path: string;
+  readonly home: string;
+  /** The repository, whether it is opened or not. */
+  readonly top: string;
+}
+
+/** A name in the repository is its writer's word, and opens nothing that it leads to outside. */
+function leadsOut(name: string, top: string): boolean {
+  const place = canonical(name);
+  if (place === undefined || isWithin(place, top)) return false;
+  for (let at = dirname(resolve(name)); at !== '/'; at = dirname(at)) {
+    const here = canonical(at);
+    if (here !== undefined && isWithin(here, top)) return true;
+  }
+  return false;
+}
+
 /** The directories of PATH that the system's do not hold, each by itself. */
-function addProgramPlaces(rules: Rules, path: string, home: string): void {
+function addProgramPlaces(rules: Rules, { path, home, top }: ProgramGround): void {
   for (const entry of path.split(delimiter)) {
     // What is relative, or empty, would be a directory of the repository's.
     if (!entry.startsWith('/')) continue;
     const place = canonical(entry);
     if (place === undefined || !isDirectory(place)) continue;
-    if (isWithin(home, place) || isEverybodys(place)) continue;
+    if (isWithin(home, place) || isEverybodys(place) || leadsOut(entry, top)) continue;
     if (isOpened(levelAt(rules, place))) continue;
     addCanonical(rules, { path: entry, level: 'ro', home });
     addBeside(rules, besideDirectory(place, home), home);
-    for (const file of linkedPrograms(place).slice(0, linkedProgramsMax)) addFile(rules, file, home);
+    // A virtual environment has links to its Python; others are no installer's, and it may be another project's.
+    if (virtualEnvironment(place) !== undefined) addBeside(rules, pythonOf(join(place, 'python')), home);
+    else for (const file of linkedPrograms(place).slice(0, linkedProgramsMax)) addFile(rules, file, home);
   }
 }
 
@@ -168,16 +196,13 @@ function addBeside(rules: Rules, places: readonly string[], home: string): void 
 }
 
 /** A program in a directory of PATH is often a link to where its versions lie: that file is opened, too. */
-function addProgram(
-  rules: Rules,
-  {
-    program,
-    path,
-    home,
-  }: { readonly program: string | undefined; readonly path: string; readonly home: string },
-): void {
-  const file = program === undefined ? undefined : findProgram(program, path);
-  if (file !== undefined) addFile(rules, file, home);
+function addProgram(rules: Rules, program: string | undefined, { path, home, top }: ProgramGround): void {
+  const name = program === undefined ? undefined : programInPath(program, path);
+  const file = name === undefined ? undefined : canonical(name);
+  if (name === undefined || file === undefined) return;
+  // Of a virtual environment in the repository: `python` is a link to the one that it is of.
+  if (leadsOut(name, top)) addBeside(rules, pythonOf(name), home);
+  else addFile(rules, file, home);
 }
 
 function addFile(rules: Rules, file: string, home: string): void {

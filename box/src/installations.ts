@@ -1,10 +1,12 @@
 /**
  * What a program of PATH needs beside itself: the packages that npm has put next to a `bin`, the virtual environment that its
  * interpreter is of, the tools that a version manager's stand-ins lead to. Programs and libraries all of it; no place here holds a login.
+ *
+ * A virtual environment may be a stranger's, who writes in it which Python it is of: what is no Python is not opened for that word.
  */
-import { type Dirent, readdirSync, readFileSync } from 'node:fs';
+import { type Dirent, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { canonical, isDirectory } from './host-paths.ts';
+import { canonical } from './host-paths.ts';
 import { isExecutable } from './program.ts';
 
 /** Directories of PATH in the home directory, and where their programs look. */
@@ -52,17 +54,30 @@ function entriesOf(directory: string): readonly Dirent[] {
   }
 }
 
-function virtualEnvironment(directory: string): string | undefined {
+/** The one that a directory of PATH is of. */
+export function virtualEnvironment(directory: string): string | undefined {
   const parent = dirname(directory);
   const isOne = basename(directory) === 'bin' && home(parent) !== undefined;
   return isOne ? parent : undefined;
+}
+
+/** The Python of the virtual environment that a program is of by its name, wherever that leads. Canonical. */
+export function pythonOf(program: string): readonly string[] {
+  return interpreters(virtualEnvironment(dirname(program))).flatMap((path) => canonical(path) ?? []);
 }
 
 /** The Python that a virtual environment is of: its `bin` and what lies beside it. */
 function interpreters(environment: string | undefined): readonly string[] {
   const bin = environment === undefined ? undefined : home(environment);
   const place = bin === undefined || basename(bin) !== 'bin' ? undefined : dirname(bin);
-  return place !== undefined && isDirectory(join(place, 'lib')) ? [place] : [];
+  return place !== undefined && isPython(place) ? [place] : [];
+}
+
+/** Its library lies there. `~/.local` has a directory of that name as well, with packages in it and no library. */
+function isPython(place: string): boolean {
+  return entriesOf(join(place, 'lib')).some(
+    ({ name }) => /^(?:python|pypy)\d/.test(name) && existsSync(join(place, 'lib', name, 'os.py')),
+  );
 }
 
 function home(environment: string): string | undefined {

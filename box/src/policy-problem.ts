@@ -1,10 +1,18 @@
 /** What is wrong with a policy file, as sentences that name the file. A run with such a file does not begin. */
 
+/** More are not read. */
+const problemsMax = 20;
+
 export class PolicyProblem extends Error {
   /** One sentence each, `FILE:LINE: …`. */
   readonly problems: readonly string[];
 
-  constructor(problems: readonly string[]) {
+  constructor(all: readonly string[]) {
+    // A repository's file of a thousand rules would push everything else off the terminal.
+    const problems =
+      all.length <= problemsMax
+        ? all
+        : [...all.slice(0, problemsMax), `and ${all.length - problemsMax} more of that kind`];
     super(problems.join('\n'));
     this.name = 'PolicyProblem';
     this.problems = problems;

@@ -5,11 +5,17 @@ import { canonical, isDirectory } from './host-paths.ts';
 
 /** Canonical. Undefined for a path, which the user wrote himself, and for what PATH does not have. */
 export function findProgram(name: string, path: string): string | undefined {
+  const found = programInPath(name, path);
+  return found === undefined ? undefined : canonical(found);
+}
+
+/** The same as PATH names it. */
+export function programInPath(name: string, path: string): string | undefined {
   if (name === '' || name.includes('/')) return undefined;
   for (const directory of path.split(delimiter)) {
     if (!directory.startsWith('/')) continue;
     const file = join(directory, name);
-    if (isExecutable(file)) return canonical(file);
+    if (isExecutable(file)) return file;
   }
   return undefined;
 }

@@ -21,53 +21,90 @@ _BLOCK = 512
 _PIECE = 262_144
 #: A header of long names has two of them.
 _EXTENSION_MAX = 65_536
-_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+#: As many as a sandbox hands out: an archive without end would fill the memory.
+_ENTRIES_MAX = 2_000_000
+#: No path of the system's is longer; what lies deeper is hard to remove again.
+_PATH_MAX = 4_096
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 LocalPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 
-def packed(folder: LocalPath) -> Iterator[bytes]:
-    """A directory as tar, in pieces. What is neither file, directory nor symlink is left out."""
-    top = os.fsencode(folder)
+class _Place(NamedTuple):
+    """A directory of this machine: its descriptor, or its path where a system has no names below descriptors."""
+
+    path: bytes
+    fd: Optional[int]
+
+    def name(self, part: bytes) -> bytes:
+        return os.path.join(self.path, part) if self.fd is None else part
+
+
+@contextlib.contextmanager
+def _opened(name: bytes, above: Optional[_Place], flags: int) -> Iterator[_Place]:
+    """A directory that is read."""
+    path = name if above is None else above.name(name)
+    if os.stat not in os.supports_dir_fd or os.listdir not in os.supports_fd:
+        yield _Place(path, None)
+        return
+    fd = os.open(path, (_DIRECTORY & ~_NO_LINK) | flags, dir_fd=None if above is None else above.fd)
+    try:
+        yield _Place(path, fd)
+    finally:
+        os.close(fd)
+
+
+def packed(local: LocalPath) -> Iterator[bytes]:
+    """A directory as tar, in pieces. What is neither file, directory nor symlink is left out.
+
+    Whoever may write in it, such as a sandbox that has it attached, can put a link in the place of what is in it: each name is opened from its
+    directory's descriptor, and no link is followed.
+    """
+    top = os.fsencode(local)
     if not os.path.isdir(top):
         raise BadRequest(f"{os.fsdecode(top)!r} is no directory", code="not_a_directory")
     piece: List[bytes] = []
     size = 0
-    for part in _entries(top, b""):
-        piece.append(part)
-        size += len(part)
-        if size >= _PIECE:
-            yield b"".join(piece)
-            piece, size = [], 0
+    with _opened(top, None, 0) as folder:
+        for part in _entries(folder, b""):
+            piece.append(part)
+            size += len(part)
+            if size >= _PIECE:
+                yield b"".join(piece)
+                piece, size = [], 0
     yield b"".join(piece) + bytes(2 * _BLOCK)
 
 
-def _entries(folder: bytes, inside: bytes) -> Iterator[bytes]:
-    with os.scandir(folder) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
-        name = inside + entry.name
-        status = entry.stat(follow_symlinks=False)
+def _entries(folder: _Place, inside: bytes) -> Iterator[bytes]:
+    names = os.listdir(folder.path) if folder.fd is None else [os.fsencode(each) for each in os.listdir(folder.fd)]
+    for name in sorted(names):
+        status = os.stat(folder.name(name), dir_fd=folder.fd, follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):
-            yield _header(name + b"/", b"5", status, 0)
-            yield from _entries(entry.path, name + b"/")
+            with _opened(name, folder, _NO_LINK) as below:
+                yield _header(inside + name + b"/", b"5", status, 0)
+                yield from _entries(below, inside + name + b"/")
         elif stat.S_ISLNK(status.st_mode):
-            yield _header(name, b"2", status, 0, os.readlink(entry.path))
+            target = os.readlink(folder.name(name), dir_fd=folder.fd)
+            yield _header(inside + name, b"2", status, 0, target)
         elif stat.S_ISREG(status.st_mode):
-            yield from _file(entry.path, name)
+            yield from _file(folder, name, inside + name)
 
 
-def _file(path: bytes, name: bytes) -> Iterator[bytes]:
+def _file(folder: _Place, own: bytes, name: bytes) -> Iterator[bytes]:
     # Not through a link that took its place since, and never waiting for the other end of a fifo.
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+    flags = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(folder.name(own), flags, dir_fd=folder.fd), "rb") as file:
         status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ProtocolError(f"{os.fsdecode(name)!r} is no file any more", code="source_changed")
         left = status.st_size
         yield _header(name, b"0", status, left)
         while left > 0:
             data = file.read(min(left, _PIECE))
             if not data:
-                raise ProtocolError(f"{os.fsdecode(path)!r} has become shorter meanwhile", code="source_changed")
+                raise ProtocolError(f"{os.fsdecode(name)!r} has become shorter meanwhile", code="source_changed")
             left -= len(data)
             yield data
         yield bytes(-status.st_size % _BLOCK)
@@ -143,16 +180,6 @@ def refuse_existing(target: bytes) -> None:
         raise Conflict(f"{os.fsdecode(target)!r} is there already", code="file_exists")
 
 
-class _Place(NamedTuple):
-    """A directory of this machine: its descriptor, or its path where a system has no names below descriptors."""
-
-    path: bytes
-    fd: Optional[int]
-
-    def name(self, part: bytes) -> bytes:
-        return os.path.join(self.path, part) if self.fd is None else part
-
-
 @contextlib.contextmanager
 def _held(name: bytes, above: Optional[_Place]) -> Iterator[_Place]:
     """A directory, not through a link. Raises ProtocolError where another user has put it there."""
@@ -206,6 +233,8 @@ def _fill(file: BinaryIO, tree: _Place) -> int:
         mode = _octal(header, 100, 8) & 0o777
         if parts:
             entries += 1
+            if entries > _ENTRIES_MAX:
+                raise _damaged(f"it has more than {_ENTRIES_MAX} entries")
             target = extended.get(b"linkpath") or _text(header, 157, 100)
             if kind == b"0":
                 _make_file(tree, parts, mode, file, size)
@@ -265,6 +294,8 @@ def _named(parts: List[bytes]) -> Iterator[None]:
 
 def _parts(name: bytes) -> List[bytes]:
     parts = [part for part in name.split(b"/") if part not in (b"", b".")]
+    if len(name) > _PATH_MAX:
+        raise _damaged(f"{os.fsdecode(name[:100])!r}... is too long a path")
     if name.startswith(b"/") or b".." in parts or b"\0" in name:
         raise _damaged(f"the name {os.fsdecode(name)!r} leads out of the directory")
     return parts

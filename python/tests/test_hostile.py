@@ -21,7 +21,7 @@ from typing import Callable, List, Optional, Tuple, Union
 
 from squash import AsyncSquash, NotFound, ProtocolError, Squash, SquashError, Unauthorized, Unreachable, types
 from squash._record import read
-from squash._tar import unpack
+from squash._tar import packed, unpack
 
 INFO = json.dumps({"version": "0.0.1"})
 BOX = {"id": "box", "state": "ready", "named_by_a_newer_daemon": 1}
@@ -339,6 +339,30 @@ class Archives(unittest.TestCase):
                 self.assertEqual(sorted(path.name for path in pathlib.Path(shared).rglob("second") if path.is_file()), ["second"])
                 shutil.rmtree(shared)
                 os.mkdir(shared)
+
+    def test_a_directory_that_becomes_a_link_while_it_is_sent_is_not_left(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            here, outside = os.path.join(folder, "here"), os.path.join(folder, "outside")
+            for place, text in ((os.path.join(here, "below"), b"own"), (outside, b"of the host")):
+                os.makedirs(place)
+                pathlib.Path(place, "large").write_bytes(bytes(300_000))
+                pathlib.Path(place, "last").write_bytes(text)
+            pieces = packed(here)
+            sent = next(pieces)
+            os.rename(os.path.join(here, "below"), os.path.join(folder, "moved"))
+            os.symlink(outside, os.path.join(here, "below"))
+            sent += b"".join(pieces)
+            self.assertIn(b"own", sent)
+            self.assertNotIn(b"of the host", sent)
+
+    def test_a_path_that_could_hardly_be_removed_is_refused(self) -> None:
+        made = io.BytesIO()
+        with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            member = tarfile.TarInfo("d/" * 3_000)
+            member.type = tarfile.DIRTYPE
+            archive.addfile(member)
+        with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(ProtocolError, "too long a path"):
+            unpack(io.BytesIO(made.getvalue()), os.fsencode(os.path.join(folder, "to")))
 
 
 class Swapping(io.BytesIO):

@@ -6,18 +6,32 @@
  * So every name is opened from its directory's descriptor, where the system has a way to that: Linux, which daemons run on.
  */
 import { SquashError } from './errors.ts';
+import { descriptorsOf, directoryFlags, removeWithin } from './held-directory.ts';
 import { noFiles } from './local-file.ts';
 import { nodeParts, type NodeParts } from './node-parts.ts';
 import { readTar, type TarEntry } from './tar-reader.ts';
 
-/** @param target is made, and stays as far as it came where this throws. Returns how many entries there were. */
-export async function unpackTree(tar: AsyncIterable<Uint8Array>, target: string): Promise<number> {
+/**
+ * Returns how many entries there were.
+ * @param target is made, and removed again where this throws
+ * @param finish what is done with it when all is in it
+ */
+export async function unpackTree(
+  tar: AsyncIterable<Uint8Array>,
+  target: string,
+  finish: () => Promise<void>,
+): Promise<number> {
   const { fs } = nodeParts() ?? noFiles();
   // Closed to everybody else until all is in it.
   await fs.promises.mkdir(target, { mode: 0o700 });
   const tree = new NewTree(fs, target);
   try {
-    return await fill(tree, tar);
+    const entries = await fill(tree, tar);
+    await finish();
+    return entries;
+  } catch (error) {
+    await tree.remove();
+    throw error;
   } finally {
     tree.close();
   }
@@ -70,6 +84,18 @@ class NewTree {
 
   close(): void {
     this.#fs.closeSync(this.#root);
+  }
+
+  /** As far as it can be: what went wrong before is what is told. */
+  async remove(): Promise<void> {
+    try {
+      // Never by paths: of what is removed a part may have become a link.
+      if (this.#descriptors !== undefined) removeWithin(this.#fs, this.#descriptors, this.#root);
+      else await this.#fs.promises.rm(this.#path, { recursive: true, force: true });
+      this.#fs.rmdirSync(this.#path);
+    } catch {
+      // It is another's by now, or gone.
+    }
   }
 
   /** To those who may see new directories of the caller. */
@@ -125,21 +151,5 @@ class NewTree {
     } finally {
       if (fd !== this.#root) this.#fs.closeSync(fd);
     }
-  }
-}
-
-function directoryFlags({ constants }: Files): number {
-  return constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
-}
-
-/** Not every system has them, and not every runtime's descriptors are the system's. */
-function descriptorsOf(fs: Files, root: number): string | undefined {
-  const place = '/proc/self/fd';
-  try {
-    const [known, found] = [fs.fstatSync(root), fs.statSync(`${place}/${root}`)];
-    return known.ino === found.ino && known.dev === found.dev ? place : undefined;
-  } catch {
-    // There is none.
-    return undefined;
   }
 }

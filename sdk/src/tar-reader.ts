@@ -18,6 +18,10 @@ export interface TarEntry {
 const blockBytes = 512;
 /** A header of long names has two of them. */
 const extensionBytesMax = 65_536;
+/** As many as a sandbox hands out: an archive without end would fill the memory of whoever notes its names. */
+const entriesMax = 2_000_000;
+/** No path of the system's is longer; what lies deeper is hard to remove again. */
+const pathCharsMax = 4_096;
 
 /** @param encoding of names and targets: latin1 keeps the bytes of those that are not UTF-8 */
 export async function* readTar(
@@ -26,7 +30,8 @@ export async function* readTar(
 ): AsyncGenerator<TarEntry, void, void> {
   const source = new Blocks(body);
   let extended = new Map<string, string>();
-  for (;;) {
+  for (let entries = 0; ; entries += 1) {
+    if (entries > 2 * entriesMax) throw invalid(`what came has more than ${entriesMax} entries`);
     const header = await source.exactly(blockBytes);
     if (header.every((byte) => byte === 0)) break;
     checkSum(header);
@@ -65,6 +70,7 @@ function entryOf(
   const kind = known[type as keyof typeof known];
   const path = extended.get('path') ?? field(header, 0, 100).toString(encoding);
   if (kind === undefined) throw invalid(`"${path}" is no file, directory or symlink`);
+  if (path.length > pathCharsMax) throw invalid(`"${path.slice(0, 100)}…" is too long a path`);
   const parts = path.split('/').filter((part) => part !== '' && part !== '.');
   if (parts.length === 0 || parts.includes('..') || path.startsWith('/') || path.includes('\0')) {
     throw invalid(`"${path}" leads out of the directory`);

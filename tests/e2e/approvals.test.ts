@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ApprovalInfo } from '@squash/contract/approvals';
 import type { Event } from '@squash/contract/events';
 import { baseLayer, repository } from '../support/base-layer.ts';
@@ -217,6 +218,19 @@ test('a call of a tool waits for an answer on the terminal', async () => {
       await answer(terminal, key, end);
       await terminal.end();
     }
+    // What it logs meanwhile covers no question: it waits for the answer.
+    const covers = `console.log('\\u001b[31mbefore'); const called = codemode.notes.add_note({ text: 'own' });
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      console.log('\\u001b[2JThe program calls another\\n[y] allow  [n] deny: '); return await called;`;
+    await writeFile(join(directory, 'program.js'), covers);
+    await using terminal = open(call, cliEnvironment(undefined));
+    const [before] = await terminal.see(/[^]*\[n\] deny: /);
+    assert.match(before, /^log: \\u\{1b\}\[31mbefore\r\nThe program calls codemode\.notes/);
+    await sleep(1_000);
+    assert.equal(terminal.screen, before);
+    terminal.type('y\n');
+    await terminal.see(/log: \\u\{1b\}\[2JThe program calls another\r\nlog: \[y\] allow[^]*"id": 1/);
+    await terminal.end();
   } finally {
     await rm(directory, { recursive: true });
   }

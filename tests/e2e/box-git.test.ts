@@ -364,11 +364,33 @@ describe('commits of a box', { skip }, () => {
     await first.see(/merged box\//);
     assert.deepEqual(await first.end(), { status: 0, restored: true });
     assert.equal(readFileSync(join(repository, 'one.txt'), 'utf8'), 'one\n');
-    await using second = run('echo two > two.txt; exit 4');
-    await second.see(/merge, diff, keep or discard/);
+    // What it hid is seen again, and what was typed for its own question answers none of ours.
+    await using second = run(`echo two > two.txt; printf 'menu? [m]\\033[?1049h\\033[8m\\033]0;'; exit 4`);
+    await second.see(/menu\?/);
+    second.type('m\r');
+    const [shown] = await second.see(/[^]*merge, diff, keep or discard/);
+    const restored = ['\u0018\u001b\\', '\u001b[?47l', '\u001b[0m', 'has 0 commits'].map((each) =>
+      shown.indexOf(each),
+    );
+    assert.ok(!restored.includes(-1), JSON.stringify(shown));
+    assert.deepEqual(
+      restored,
+      restored.toSorted((one, other) => one - other),
+    );
     second.type('x\r');
     assert.deepEqual(await second.end(), { status: 4 * 256, restored: true });
+    // What a merge would bring is shown, whatever the files in the box are.
+    const hide = 'echo fine > three.txt; git update-index --assume-unchanged three.txt';
+    await using third = run(`echo other > three.txt; ${commit} three; ${hide}`);
+    await third.see(/has one commit[^]*merge, diff, keep or discard/);
+    third.type('d\r');
+    const [patch] = await third.see(/[^]*merge, diff, keep or discard/);
+    assert.match(patch, /\n\+other\r\n/);
+    third.type('x\r');
+    await third.see(/git branch -D box\//);
+    await third.end();
     assert.equal(git('status', '--porcelain'), '');
+    assert.ok(!existsSync(join(repository, 'two.txt')));
     assert.equal((await printed(['ps', '-q'])).trim(), '');
   });
 

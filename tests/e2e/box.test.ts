@@ -237,6 +237,8 @@ describe('squash box', { skip }, () => {
     const first = await new Promise<Buffer>((resolve) => attached.stdout?.once('data', resolve));
     assert.equal(first.toString(), 'begun\n');
     attached.kill('SIGKILL');
+    // What is looked at, one by one, could be another by the time of a yes.
+    assert.match((await box(['apply', 'worker', '-i'])).stderr, /\(box_running\)/);
     assert.equal(await printed(['stop', 'worker']), `${id}\n`);
     assert.match(await printed(['ps']), /worker +stopped/);
     assert.equal(await printed(['rm', id]), `${id}\n`);

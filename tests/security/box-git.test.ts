@@ -12,6 +12,7 @@ import {
   readFileSync,
   readlinkSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -257,6 +258,22 @@ describe('commits come out of a hostile box', { skip }, () => {
     assert.ok(existsSync(mark), 'a careless git withstands it: the attempt proves nothing');
     rmSync(mark);
     rmSync(join(host.work, 'sub'), { recursive: true });
+    backToFirst();
+  });
+
+  it('a log that is a link to a file elsewhere, in a repository that came so', async () => {
+    forget();
+    await inBox('echo box >> b.txt; git add -A; git commit -qm attack');
+    const [log, own] = [join(host.work, '.git/logs/HEAD'), join(host.top, 'rc')];
+    writeFileSync(own, '');
+    rmSync(log, { force: true });
+    symlinkSync(own, log);
+    for (const word of ['fetch', 'merge'])
+      assert.match((await call(word, name)).stderr, /is a link.*git_failed/);
+    assert.equal(readFileSync(own, 'utf8'), '');
+    git(host.work, 'commit', '-q', '--allow-empty', '-m', 'careless');
+    assert.match(readFileSync(own, 'utf8'), /careless/);
+    rmSync(log);
     backToFirst();
   });
 

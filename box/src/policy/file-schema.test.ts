@@ -23,6 +23,15 @@ it('the same policy in JSONC and in TOML is the same', () => {
   assert.deepEqual(jsonc, toml);
 });
 
+it('of a file that is all wrong some lines are told', () => {
+  const keys = Array.from({ length: 900 }, (_, at) => `"x${at}": 1`).join(',');
+  assert.throws(
+    () => read(`{"version": 1, ${keys}}`),
+    ({ message }: Error) =>
+      message.split('\n').length === 21 && message.endsWith('and 880 more of that kind'),
+  );
+});
+
 for (const [title, text, said] of [
   [
     'an unknown section',

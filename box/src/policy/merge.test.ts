@@ -6,7 +6,7 @@ import { bundleNames } from './bundles.ts';
 import { diffPolicies } from './diff.ts';
 import { expandLayers } from './expand.ts';
 import { policyText } from './policy-text.ts';
-import { hostPlaces } from './resolve.ts';
+import { hostPlaces, resolvePolicy } from './resolve.ts';
 import { policyOf, Scene } from './scene.ts';
 import { readSecrets } from './secret-values.ts';
 import { policyVariables } from './variables.ts';
@@ -292,6 +292,24 @@ it('a policy that is written down and given as a file makes the same box', async
   const changes = diffPolicies(policy, again).filter(({ what }) => !own.includes(what.slice('fs '.length)));
   assert.deepEqual(changes, []);
   assert.deepEqual(diffPolicies(policy, scene.resolve(text).policy), []);
+});
+
+it('a directory whose own name would be a pattern is no place for a policy: a neighbour would fit it', () => {
+  using scene = new Scene();
+  const { home, places } = scene;
+  const repository = scene.directory('home/me/work/re*o');
+  assert.throws(
+    () =>
+      resolvePolicy(
+        {
+          places: { ...places, repository },
+          grounds: { home, repository },
+          defaults: { paths: { [repository]: 'cow' } },
+        },
+        { files: [], flags: policyOf({ fs: { './x': 'rw' } }) },
+      ),
+    /"\*" or "\?" in its name/,
+  );
 });
 
 it('diff tells what opens and what closes', () => {

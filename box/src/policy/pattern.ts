@@ -4,9 +4,18 @@
  *
  * Names are compared without regular expressions: a project's file must not be able to write one that takes years.
  */
+import { PolicyProblem } from '../policy-problem.ts';
 
 export function isPattern(text: string): boolean {
   return /[*?]/.test(text);
+}
+
+/** Of what is no rule's word but a directory's name: in a policy it would stand for others as well. @throws PolicyProblem */
+export function refusePattern(path: string): void {
+  if (isPattern(path))
+    throw new PolicyProblem([
+      `${JSON.stringify(path)} has "*" or "?" in its name, and in a policy it would be a pattern, which other names fit as well: give it another name`,
+    ]);
 }
 
 /** The directory that a pattern begins in, and the names below it. Precondition: absolute. */

@@ -15,6 +15,7 @@ import { type CommandLine, type Loaded, loadLayers } from './load.ts';
 import { mergeLayers, type ResolvedPolicy } from './merge.ts';
 import type { ResolvedPath } from './merge-paths.ts';
 import { longestMatch, parentOf } from './paths.ts';
+import { refusePattern } from './pattern.ts';
 import { PolicyProblem } from '../policy-problem.ts';
 import { gitRules } from '../worktree.ts';
 
@@ -33,6 +34,7 @@ export interface ResolveFacts {
 
 /** @throws PolicyProblem where a file can't be taken as it is */
 export function resolvePolicy({ places, grounds, defaults }: ResolveFacts, words: CommandLine): Resolution {
+  for (const path of [grounds.home, grounds.repository]) refusePattern(path);
   const loaded = loadLayers(places, words);
   const { layers, notes } = expandLayers(loaded.layers, grounds);
   const all = [defaultPaths(defaults.paths), ownPlaces(places), ...layers];

@@ -17,9 +17,15 @@ const commitsMax = 1_000;
 
 export async function finishAgent(call: Call, box: BoxRecord): Promise<void> {
   const branch = branchOf(box);
-  printNote(`squash: ${await summary(call, box)}`);
+  const told = `squash: ${await summary(call, box)}`;
   const home = branch === undefined ? 'apply' : 'merge';
-  if (call.json || !isatty(0) || !isatty(2)) {
+  const isAsked = !call.json && isatty(0) && isatty(2);
+  if (isAsked) {
+    const { takeBack } = await import('../terminal/taken-back.ts');
+    await takeBack();
+  }
+  printNote(told);
+  if (!isAsked) {
     printNote(`squash: to have it here: squash box ${home} ${box.id} --rm`);
     printNote(
       `squash: to see it: squash box diff ${box.id}${branch === undefined ? '' : ` or box commits ${box.id}`}`,
@@ -27,7 +33,8 @@ export async function finishAgent(call: Call, box: BoxRecord): Promise<void> {
     printNote(`squash: to throw it away: squash box rm ${box.id}`);
     return;
   }
-  while (!(await decided(call, box, home)));
+  const ended: Ended = { box, home };
+  while (!(await decided(call, ended)));
 }
 
 async function summary(call: Call, box: BoxRecord): Promise<string> {
@@ -46,8 +53,16 @@ async function summary(call: Call, box: BoxRecord): Promise<string> {
   return `box ${box.id} has ${made} on ${branch}, and ${written}`;
 }
 
+interface Ended {
+  readonly box: BoxRecord;
+  readonly home: 'apply' | 'merge';
+  /** What was shown last, which is what is merged. */
+  shown?: { readonly tip: string; readonly as: string };
+}
+
 /** False: to be asked again. */
-async function decided(call: Call, box: BoxRecord, home: 'apply' | 'merge'): Promise<boolean> {
+async function decided(call: Call, ended: Ended): Promise<boolean> {
+  const { box, home } = ended;
   const answer = askOnTerminal(`${home}, diff, keep or discard [${home[0]},d,k,x]? `).toLowerCase();
   if (answer === 'k' || answer === 'keep' || answer === 'q') {
     printNote(`squash: box ${box.id} is kept`);
@@ -56,20 +71,49 @@ async function decided(call: Call, box: BoxRecord, home: 'apply' | 'merge'): Pro
   if (answer === 'x' || answer === 'discard') {
     const { daemon } = await findBox(call, box.id);
     await daemon.client.delete(sandboxRecordPath(box.id));
+    if (ended.shown !== undefined)
+      printNote(`squash: what was shown is a branch here: git branch -D ${ended.shown.as}`);
     return true;
   }
-  if (answer === 'd' || answer === 'diff') await again(call, 'box diff', [box.id, '--patch']);
-  else if (answer === home || answer === home[0]) return await again(call, `box ${home}`, [box.id, '--rm']);
+  if (answer === 'd' || answer === 'diff') await show(call, ended);
+  else if (answer === home || answer === home[0])
+    return await again(call, [`box ${home}`, box.id, '--rm'], async (typed, run) =>
+      home === 'merge' ? await mergeIt(typed, ended.shown?.tip) : await run(typed),
+    );
   return false;
 }
 
+/** What would come: files, or the commits of its branch. */
+async function show(call: Call, ended: Ended): Promise<void> {
+  const { box, home } = ended;
+  if (home === 'apply')
+    await again(call, ['box diff', box.id, '--patch'], async (typed, run) => await run(typed));
+  else
+    await again(call, ['box merge', box.id], async (typed) => {
+      const { showMerge } = await import('../commands/box-merge.ts');
+      ended.shown = await showMerge(typed);
+      return 0;
+    });
+}
+
+async function mergeIt(call: Call, shown: string | undefined): Promise<number> {
+  const { mergeBox } = await import('../commands/box-merge.ts');
+  return await mergeBox(call, shown);
+}
+
+type Run = (call: Call) => Promise<number>;
+
 /** As if it had been typed. @returns whether it worked */
-async function again(call: Call, name: string, words: readonly string[]): Promise<boolean> {
+async function again(
+  call: Call,
+  [name, ...words]: readonly [name: string, ...words: string[]],
+  how: (typed: Call, run: Run) => Promise<number>,
+): Promise<boolean> {
   const spec = [...boxCommands, ...boxGitCommands].find((each) => each.name === name);
   if (spec === undefined) throw new TypeError(`there is no command "${name}"`);
   const { run } = await spec.load();
   try {
-    return (await run({ ...call, ...parseArguments(spec, words) })) === 0;
+    return (await how({ ...call, ...parseArguments(spec, words) }, run)) === 0;
   } catch (failure) {
     if (!(failure instanceof CliFailure)) throw failure;
     printFailure(failure, call.json);

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { isBranchName } from '@squash/box/git/branch-names';
 import { checkUnwritten, gitLimits, gitProgram } from '@squash/box/git/host-git';
+import { checkPlain } from '@squash/box/git/plain-names';
 import { GitProblem } from '@squash/box/git/problem';
 import { type BoxBranch, type Fetched, type HostRepository, Quarantine } from '@squash/box/git/repository';
 import { levelAt } from '@squash/box/levels';
@@ -37,6 +38,7 @@ export async function withBoxGit<T>(
   const { daemon, box } = await findBox(call, word);
   return await asGitFailure(async () => {
     const repository = hostRepository(box);
+    checkPlain(repository.directories);
     checkUnwritten(repository.directories, await listBoxes(daemon));
     using until = new UntilSignal();
     const { signal } = until;

@@ -5,6 +5,7 @@ import { exitCodes } from '../failure.ts';
 import { printJson, printLine, visible } from '../output/print.ts';
 import { printTable } from '../output/table.ts';
 import type { BoxWish } from './box-wish.ts';
+import { asPolicyFailure } from './policy.ts';
 
 export async function showPolicy(
   { flags, json }: Pick<Call, 'flags' | 'json'>,
@@ -12,7 +13,14 @@ export async function showPolicy(
 ): Promise<number> {
   if (flags.isSet('print-policy') && wish.resolution !== undefined) {
     const { policyText } = await import('@squash/box/policy/policy-text');
-    printJson(policyText(wish.resolution.policy));
+    const { refusePattern } = await import('@squash/box/policy/pattern');
+    const { policy } = wish.resolution;
+    // It is to make the same box when it is given as a file.
+    await asPolicyFailure(() => {
+      for (const path of policy.paths.keys()) refusePattern(path);
+      return Promise.resolve();
+    });
+    printJson(policyText(policy));
   } else if (json) printJson(policyOf(wish));
   else printPolicy(wish);
   return exitCodes.ok;

@@ -87,6 +87,8 @@ export async function currentPolicy(words: PolicyWords = noWords): Promise<Resol
 
 async function resolve(words: PolicyWords, place: BoxPlace): Promise<Resolution> {
   const { home, repository, cwd, places } = place;
+  const { refusePattern } = await import('@squash/box/policy/pattern');
+  refusePattern(cwd);
   const defaults = await defaultRules(words);
   const { resolvePolicy } = await import('@squash/box/policy/resolve');
   const { checkPolicy } = await import('@squash/box/policy/file-schema');

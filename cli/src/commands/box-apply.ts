@@ -34,7 +34,7 @@ export async function run(call: Call): Promise<number> {
   if (missing !== undefined)
     throw new CliFailure('not_found', `the box has written nothing to "${missing}": nothing was applied`);
   const wanted = flags.isSet('interactive')
-    ? await askForEach({ client: daemon.client, id: box.id, place }, changes)
+    ? await askWhileStill(call, { daemon, box, place }, changes)
     : changes;
   if (flags.isSet('dry-run')) {
     if (call.json) printJson({ box: box.id, place, changes: wanted });
@@ -102,6 +102,32 @@ async function finish(
   if (left.some(({ outcome }) => outcome === 'conflict'))
     printNote('squash: to overwrite what was changed meanwhile: --overwrite');
   return left.length === 0 ? exitCodes.ok : exitCodes.failed;
+}
+
+interface Asked {
+  readonly daemon: BoxDaemon;
+  readonly box: BoxRecord;
+  readonly place: string;
+}
+
+/** What somebody says yes to is what comes: nothing runs in the box from the first look to the last answer. @throws box_running */
+async function askWhileStill(
+  call: Call,
+  { daemon, box, place }: Asked,
+  changes: readonly Change[],
+): Promise<readonly Change[]> {
+  checkStill(box);
+  const wanted = await askForEach({ client: daemon.client, id: box.id, place }, changes);
+  checkStill((await findBox(call, box.id)).box);
+  return wanted;
+}
+
+function checkStill({ id, state }: BoxRecord): void {
+  if (state === 'stopped' || state === 'paused' || state === 'failed') return;
+  throw new CliFailure(
+    'box_running',
+    `box ${id} runs, and what you say yes to could be another by then: nothing was applied; to end it: squash box stop ${id}`,
+  );
 }
 
 const question = 'apply this [y,n,a,q,?]? ';

@@ -7,12 +7,17 @@ import { baseOf, type BoxRecord } from '../box/record.ts';
 import { sandboxRecordPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
-import { printJson, printLine, printNote, visible } from '../output/print.ts';
+import { printJson, printLine, printNote, visible, visibleLines } from '../output/print.ts';
 
 export async function run(call: Call): Promise<number> {
+  return await mergeBox(call);
+}
+
+/** @param shown the commit that somebody has looked at: another one is refused */
+export async function mergeBox(call: Call, shown?: string): Promise<number> {
   const { flags, json } = call;
   const [word = ''] = call.positionals;
-  const merged = await withBoxGit(call, word, async (scene) => await merge(call, scene));
+  const merged = await withBoxGit(call, word, async (scene) => await merge(call, scene, shown));
   const { daemon, box, branch, paths } = merged;
   if (flags.isSet('rm')) await daemon.client.delete(sandboxRecordPath(box));
   if (json) printJson({ box, branch, paths, commit: merged.after, removed: flags.isSet('rm') });
@@ -24,8 +29,32 @@ export async function run(call: Call): Promise<number> {
   return exitCodes.ok;
 }
 
-async function merge({ flags }: Call, scene: GitScene) {
-  const { heldChanges, identityOf, mergeBranch } = await import('@squash/box/git/merge');
+const shownLinesMax = 5_000;
+const lineCharactersMax = 2_000;
+
+/**
+ * What a merge would bring, as a patch, once it is here as a branch: the files in the box may say otherwise, for git there leaves out of a
+ * commit what it was told to take for unchanged.
+ */
+export async function showMerge(call: Call): Promise<{ readonly tip: string; readonly as: string }> {
+  const [word = ''] = call.positionals;
+  const { tip, as, lines } = await withBoxGit(call, word, async (scene) => {
+    const { branch, host } = await bring(call, scene);
+    const base = (await host.text(['merge-base', 'HEAD', branch.tip])).trim();
+    const how = ['-p', '--no-color', '--no-ext-diff', '--no-textconv', '--no-renames'];
+    return { ...branch, lines: (await host.text(['diff-tree', ...how, base, branch.tip])).split('\n') };
+  });
+  for (const line of lines.slice(0, shownLinesMax)) {
+    const more = line.length > lineCharactersMax ? '…' : '';
+    printLine(`${visibleLines(line.slice(0, lineCharactersMax))}${more}`);
+  }
+  if (lines.length > shownLinesMax)
+    printNote(`squash: ${lines.length - shownLinesMax} lines more: git diff HEAD...${tip.slice(0, 10)}`);
+  return { tip, as };
+}
+
+/** The box's branch as it is now, with what is not committed there, as one of this repository. */
+async function bring({ flags }: Call, scene: GitScene) {
   const { box, daemon, inBox, repository, quarantine } = scene;
   const writer = (await listBoxes(daemon)).find((each) => writes(each, repository.path));
   if (writer !== undefined)
@@ -33,14 +62,14 @@ async function merge({ flags }: Call, scene: GitScene) {
       'merge_refused',
       `box ${writer.id} writes the files of "${repository.path}" itself, and git is not run there; to have the commits: squash box fetch ${box.id}`,
     );
-  const message = flags.text('message');
   const name = await inBox.current();
   if (name === undefined)
     throw new GitProblem(
       'branch_refused',
       `nothing is checked out in the box that has a branch’s name: squash box exec ${box.id} -- git switch -c NAME`,
     );
-  await inBox.commitAll(message ?? `Changes of box ${box.name ?? box.id}`, await baseBehind(scene, name));
+  const message = flags.text('message') ?? `Changes of box ${box.name ?? box.id}`;
+  await inBox.commitAll(message, await baseBehind(scene, name));
   const { fetched } = await fetchBranches(scene, { names: [name] });
   const [branch] = fetched;
   if (branch === undefined) throw new CliFailure('git_failed', `the box’s branch "${name}" did not come`);
@@ -48,11 +77,26 @@ async function merge({ flags }: Call, scene: GitScene) {
     gitDirectory: repository.directories.own,
     worktree: repository.path,
   });
-  const held = flags.isSet('held') ? [] : await heldChanges(host, branch.tip);
+  return { branch, host };
+}
+
+async function merge(call: Call, scene: GitScene, shown: string | undefined) {
+  const { heldChanges, identityOf, mergeBranch } = await import('@squash/box/git/merge');
+  const { box, daemon } = scene;
+  const { branch, host } = await bring(call, scene);
+  if (shown !== undefined && shown !== branch.tip)
+    throw new GitProblem(
+      'merge_refused',
+      `the box has other commits than those that were shown: nothing was merged; the branch here is ${branch.as}`,
+    );
+  const held = call.flags.isSet('held') ? [] : await heldChanges(host, branch.tip);
   if (held.length > 0) throw heldFailure(held, branch.as);
   const identity = await identityOf(host, process.env);
   const own = host.with({ env: identity });
-  const done = await mergeBranch(own, { ref: `refs/heads/${branch.as}`, message });
+  const done = await mergeBranch(own, {
+    ref: `refs/heads/${branch.as}`,
+    message: call.flags.text('message'),
+  });
   return { ...done, daemon, box: box.id, branch: branch.as };
 }
 

@@ -12,7 +12,7 @@ import {
 } from '@squash/codemode';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, fileProblem } from '../failure.ts';
-import { printJson, printLine, printNote, visible } from '../output/print.ts';
+import { printJson, printLine, printNote, visible, visibleLines } from '../output/print.ts';
 import { AskingTerminal } from '../terminal/ask.ts';
 import { asFailure, openExecutor, openServers, refuseIdle } from './codemode-setup.ts';
 
@@ -30,14 +30,15 @@ export async function run(call: Call): Promise<number> {
   const ask = call.flags.list('ask');
   refuseIdle('ask', ask, servers);
   using terminal = ask.length === 0 ? undefined : new AskingTerminal();
+  const log = new ProgramLog(ask.length > 0);
   try {
     const result = await executor.execute(code, toolTreeOf(withSearch(servers.entries)), {
       codec: 'json',
       signal: stop.signal,
       ...(input !== undefined && { input }),
-      ...(terminal !== undefined && { policy: { ask }, approve: approving(terminal) }),
+      ...(terminal !== undefined && { policy: { ask }, approve: approving(terminal, log) }),
       onEvent: (event) => {
-        if (event.type === 'log' && !call.json) printNote(event.text);
+        if (event.type === 'log' && !call.json) log.tell(event.text);
       },
     });
     return show(call, result);
@@ -48,11 +49,45 @@ export async function run(call: Call): Promise<number> {
   }
 }
 
+/**
+ * What the program logs. It goes on while a person is asked about one of its calls, and may log another question: nothing of it comes between a
+ * question and its answer, nor looks like one.
+ */
+class ProgramLog {
+  readonly #mark: string;
+  /** While a question is open. */
+  #waiting: string[] | undefined;
+
+  constructor(asks: boolean) {
+    this.#mark = asks ? 'log: ' : '';
+  }
+
+  /** As many as a log holds. */
+  tell(text: string): void {
+    if (this.#waiting === undefined) printNote(visibleLines(text).replaceAll(/^/gm, this.#mark));
+    else this.#waiting.push(text);
+  }
+
+  async behind<T>(question: () => Promise<T>): Promise<T> {
+    this.#waiting = [];
+    try {
+      return await question();
+    } finally {
+      const waited = this.#waiting;
+      this.#waiting = undefined;
+      for (const text of waited) this.tell(text);
+    }
+  }
+}
+
 /** One question at a time: calls that come together wait for each other. */
-function approving(terminal: AskingTerminal): (request: ApprovalRequest) => Promise<Approval> {
+function approving(
+  terminal: AskingTerminal,
+  log: ProgramLog,
+): (request: ApprovalRequest) => Promise<Approval> {
   let last: Promise<unknown> = Promise.resolve();
   return (request) => {
-    const asked = last.then(() => askOnce(terminal, request));
+    const asked = last.then(() => log.behind(() => askOnce(terminal, request)));
     last = asked;
     return asked;
   };
@@ -60,8 +95,10 @@ function approving(terminal: AskingTerminal): (request: ApprovalRequest) => Prom
 
 async function askOnce(terminal: AskingTerminal, { tool, args, signal }: ApprovalRequest): Promise<Approval> {
   const text = JSON.stringify(args);
-  const shown = text.length > argumentCharsMax ? `${text.slice(0, argumentCharsMax)}…` : text;
-  const question = `The program calls ${visible(tool)}\n  with ${visible(shown)}\n[y] allow  [n] deny: `;
+  const more = text.length - argumentCharsMax;
+  const shown = visible(text.slice(0, argumentCharsMax));
+  const rest = more > 0 ? `\n  and ${more} characters more, which are not shown` : '';
+  const question = `The program calls ${visible(tool)}\n  with ${shown}${rest}\n[y] allow  [n] deny: `;
   const answer = await terminal.ask(question, signal);
   if (answer?.toLowerCase() === 'y') return { decision: 'allow' };
   return { decision: 'deny', reason: 'a person said no' };
@@ -74,7 +111,7 @@ function show(call: Call, result: ExecuteResult): number {
   }
   if (result.truncated !== undefined)
     printNote(`squash: ${result.truncated.logLines} more lines were logged than a log holds`);
-  for (const warning of result.warnings ?? []) printNote(`squash: ${warning}`);
+  for (const warning of result.warnings ?? []) printNote(`squash: ${visible(warning)}`);
   for (const block of result.output ?? [])
     printLine(block.type === 'text' ? block.text : `[${block.mimeType}, ${block.data.length} characters]`);
   if (result.errorInfo !== undefined)

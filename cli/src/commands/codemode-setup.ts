@@ -3,7 +3,7 @@ import { CodemodeError, createExecutor, type ExecutorName, type Limits } from '@
 import { idleGlobs, McpServers, readServers } from '@squash/codemode/mcp';
 import type { Call } from '../command.ts';
 import { CliFailure, usageFailure } from '../failure.ts';
-import { printNote } from '../output/print.ts';
+import { printNote, visible } from '../output/print.ts';
 import { ownDaemon } from './daemon-info.ts';
 
 const executorNames: readonly ExecutorName[] = [
@@ -72,7 +72,7 @@ export async function openServers(call: Call): Promise<McpServers> {
   try {
     const servers = await McpServers.connect(path === undefined ? {} : readServers(path));
     for (const { server, message } of servers.failures)
-      printNote(`squash: the MCP server "${server}" is left out: ${message}`);
+      printNote(`squash: the MCP server "${server}" is left out: ${visible(message)}`);
     return servers;
   } catch (failure) {
     throw asFailure(failure);

@@ -2,7 +2,7 @@
 import { declarationsOf, ToolSearch, withSearch } from '@squash/codemode';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
-import { printJson, printLine } from '../output/print.ts';
+import { printJson, printLine, visibleLines } from '../output/print.ts';
 import { openServers } from './codemode-setup.ts';
 
 export async function run(call: Call): Promise<number> {
@@ -13,7 +13,7 @@ export async function run(call: Call): Promise<number> {
   if (query !== undefined) {
     const found = new ToolSearch(servers.entries).find(query, 20);
     if (call.json) printJson(found);
-    else for (const { signature } of found) printLine(signature);
+    else for (const { signature } of found) printLine(visibleLines(signature));
     return exitCodes.ok;
   }
   if (call.json)
@@ -25,6 +25,6 @@ export async function run(call: Call): Promise<number> {
         output,
       })),
     );
-  else printLine(declarationsOf(withSearch(servers.entries)).trimEnd());
+  else printLine(visibleLines(declarationsOf(withSearch(servers.entries)).trimEnd()));
   return exitCodes.ok;
 }

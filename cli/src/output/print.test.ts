@@ -7,7 +7,12 @@ import { progressLine } from './progress.ts';
 describe('print', () => {
   it('visible makes escape sequences and bidirectional overrides harmless and leaves text alone', () => {
     assert.equal(visible('a\u001b[31mb\nc\td\u009b\u202e'), String.raw`a\u{1b}[31mb\nc\td\u{9b}\u{202e}`);
-    assert.equal(visible('grün 漢字 ✓'), 'grün 漢字 ✓');
+    assert.equal(visible('grün 漢字 ✓ ⚠\ufe0f'), 'grün 漢字 ✓ ⚠\ufe0f');
+    // An identifier of JavaScript that nobody sees, and names that look like others.
+    assert.equal(
+      visible('let \u3164, a\ufe0f\u034f\u{e0101}'),
+      String.raw`let \u{3164}, a\u{fe0f}\u{34f}\u{e0101}`,
+    );
   });
 
   it('formatBytes never shows four digits', () => {

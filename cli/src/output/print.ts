@@ -68,7 +68,7 @@ export function printJson(value: unknown): void {
 /** JSON leaves some characters as they are that terminals obey; escaped they mean the same to every parser. */
 export function jsonText(value: unknown, indent?: number): string {
   return JSON.stringify(value, undefined, indent).replace(
-    /[\u007f-\u009f\p{Cf}\u2028\u2029]/gu,
+    /[\u007f-\u009f\p{Cf}\p{Default_Ignorable_Code_Point}\u2028\u2029]/gu,
     (characters) =>
       Array.from({ length: characters.length }, (_, index) => characters.charCodeAt(index))
         .map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`)
@@ -76,8 +76,15 @@ export function jsonText(value: unknown, indent?: number): string {
   );
 }
 
+/** A sign that an emoji is drawn in colours, or not, stays with it. */
+const harmful =
+  /[\p{Cc}\p{Cf}\u2028\u2029]|(?!(?<=\p{Emoji})[\ufe0e\ufe0f])\p{Default_Ignorable_Code_Point}/gu;
+
+const harmfulOutput = new RegExp(String.raw`\u001b\[[\d;:]*m|${harmful.source}`, 'gu');
+
+/** What steers a terminal, and what nobody sees: two names that look alike are told apart, and so is code that stands in none. */
 export function visible(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) => {
+  return text.replace(harmful, (character) => {
     if (character === '\n') return '\\n';
     if (character === '\t') return '\\t';
     return `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`;
@@ -94,9 +101,8 @@ export function visibleLines(text: string): string {
 
 /** For the output of a program on a terminal that is ours as well: colours and the return to a line's beginning stay. */
 export function visibleOutput(text: string): string {
-  // oxlint-disable-next-line no-control-regex
-  return text.replace(/\u001b\[[\d;:]*m|[\p{Cc}\p{Cf}\u2028\u2029]/gu, (found) =>
-    found.length > 1 || ['\n', '\t', '\r'].includes(found) ? found : visible(found),
+  return text.replace(harmfulOutput, (found) =>
+    found.length > 2 || ['\n', '\t', '\r'].includes(found) ? found : visible(found),
   );
 }
 

@@ -33,13 +33,17 @@ export async function attachStream(client: Client, attachment: Attachment): Prom
   const connection = await client.webSocket(path, 'squash.process.v1');
   const cleanups: (() => void)[] = [];
   const left = Promise.withResolvers<number>();
+  let hasLeft = false;
   try {
     const hasTerminal = info.pty && isatty(0);
     if (hasTerminal) cleanups.push(await takeTerminal(connection));
     const input = openInputSource();
     cleanups.push(input.close);
     sendInput(connection, { chunks: input.chunks, info, hasTerminal }).then(
-      (hasLeft) => hasLeft && left.resolve(exitCodes.ok),
+      (isOver) => {
+        hasLeft = isOver;
+        if (isOver) left.resolve(exitCodes.ok);
+      },
       () => {
         // The connection broke: whoever reads messages finds out and tells.
       },
@@ -53,6 +57,8 @@ export async function attachStream(client: Client, attachment: Attachment): Prom
   } finally {
     for (const cleanup of cleanups.toReversed()) cleanup();
     connection.close();
+    // What goes on without us puts nothing back.
+    if (hasLeft) (await import('./taken-back.ts')).makeOrdinary();
   }
 }
 

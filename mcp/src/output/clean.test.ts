@@ -14,7 +14,8 @@ test('cleanOutput() shows what a terminal would in the end', () => {
     ['a\u0000\u0007\u009b31mb\u007f', 'ab'],
     ['left\u202eright\u{e0041}', String.raw`left\u{202e}right\u{e0041}`],
     ['tab\tand\nline', 'tab\tand\nline'],
-    ['👩‍💻 é', '👩‍💻 é'],
+    ['👩‍💻 é ⚠\ufe0f', '👩‍💻 é ⚠\ufe0f'],
+    ['⚠\ufe0f\ufe01\u3164b\ufe0f', String.raw`⚠${'\ufe0f'}\u{fe01}\u{3164}b\u{fe0f}`],
   ] as const)
     assert.equal(cleanOutput(given), shown);
 });

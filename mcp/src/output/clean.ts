@@ -16,8 +16,12 @@ const sequences = new RegExp(
   'g',
 );
 const otherControls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
-/** Directions, letters of no width that carry hidden text, and what separates lines for some readers only. */
-const unseen = /[\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e0fff}]/gu;
+/**
+ * Directions, letters of no width that carry hidden text, and what separates lines for some readers only. What joins letters and emojis
+ * stays, and the sign that one of these is drawn in colours.
+ */
+const unseen =
+  /[\u2028\u2029\p{Bidi_Control}]|(?![\u200c\u200d]|(?<=\p{Emoji})[\ufe0e\ufe0f])\p{Default_Ignorable_Code_Point}/gu;
 
 /** As a terminal would show it in the end: without sequences, colours, and what was written over. */
 export function cleanOutput(text: string): string {
