@@ -11,7 +11,11 @@ export const approvalStates = ['pending', 'allowed', 'denied', 'timed_out', 'wit
 export const approvalScopes = ['once', 'sandbox', 'always'] as const;
 export type ApprovalScope = (typeof approvalScopes)[number];
 
-export const approvalIdSchema = z.string().regex(/^appr_[0-9a-f]{20}$/, { error: 'no id of an approval' });
+export const approvalIdSchema = z
+  .string()
+  .regex(/^appr_[0-9a-f]{20}$/, {
+    error: 'an approval’s id is "appr_" and 20 digits or letters from a to f',
+  });
 
 export const approvalSchema = z.strictObject({
   id: z.string(),

@@ -24,7 +24,7 @@ export async function run({ client, positionals, json }: Call): Promise<number> 
 export function printInfo(info: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(info)) {
     const [first = '-', ...more] = describe(name, value);
-    printLine(`${`${name}:`.padEnd(17)}${visible(first)}`);
+    printLine(`${`${name}:`.padEnd(16)} ${visible(first)}`);
     for (const line of more) printLine(`${' '.repeat(17)}${visible(line)}`);
   }
 }

@@ -44,10 +44,19 @@ async function squash(
     const { stdout } = await run(program, [...first, ...words], { maxBuffer: 64 * 1_048_576 });
     return stdout;
   } catch (cause) {
-    const said = (cause as { readonly stderr?: string }).stderr?.trim() ?? '';
-    throw new CodemodeError('unavailable', `the Squash daemon can not be used: ${said || String(cause)}`, {
-      cause,
-    });
+    const said = sentenceOf((cause as { readonly stderr?: string }).stderr) || String(cause);
+    const sentence = `the Squash daemon gives no sandbox: ${said}; another executor needs none, such as quickjs`;
+    throw new CodemodeError('unavailable', sentence, { cause });
+  }
+}
+
+/** The last line: before it stand warnings. With `--json` it is an object. */
+function sentenceOf(stderr = ''): string {
+  const line = stderr.trim().split('\n').at(-1) ?? '';
+  try {
+    return (JSON.parse(line) as { readonly error: { readonly message: string } }).error.message;
+  } catch {
+    return line.replace(/^squash: /, '');
   }
 }
 
