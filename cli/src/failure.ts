@@ -54,8 +54,9 @@ const fileProblems: Readonly<Record<string, string>> = {
   EISDIR: 'it is a directory',
 };
 
-/** Why a file can't be read, without the words of the system call. */
-export function fileProblem(cause: unknown): string {
+/** Why a file can't be read, or written, without the words of the system call. */
+export function fileProblem(cause: unknown, isWritten = false): string {
+  if (isWritten && errorCode(cause) === 'EACCES') return 'this user may not write there';
   return fileProblems[errorCode(cause) ?? ''] ?? (cause instanceof Error ? cause.message : String(cause));
 }
 

@@ -84,8 +84,7 @@ export function writeConfig(file: string, lines: readonly string[]): void {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     replaceFile(file, `${begin}\n${lines.join('\n')}\n${end}\n${rest === '' ? '' : '\n'}${rest}`);
   } catch (cause) {
-    const why = errorCode(cause) === 'EACCES' ? 'this user may not write there' : fileProblem(cause);
-    throw new CliFailure('file_failed', `"${file}" can't be written: ${why}`);
+    throw new CliFailure('file_failed', `"${file}" can't be written: ${fileProblem(cause, true)}`);
   }
 }
 

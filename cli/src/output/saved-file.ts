@@ -53,5 +53,5 @@ function unwritable(file: string, cause: unknown): never {
   if (errorCode(cause) === 'EEXIST') {
     throw exists(file);
   }
-  throw new CliFailure('file_unwritable', `can't write "${file}": ${fileProblem(cause)}`);
+  throw new CliFailure('file_unwritable', `can't write "${file}": ${fileProblem(cause, true)}`);
 }

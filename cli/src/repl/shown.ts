@@ -75,7 +75,7 @@ export class Shown {
     try {
       writeFileSync(path, bytes);
     } catch (cause) {
-      throw new CliFailure('file_unwritable', `can't write "${name}": ${fileProblem(cause)}`);
+      throw new CliFailure('file_unwritable', `can't write "${name}": ${fileProblem(cause, true)}`);
     }
     return `${visible(path)}: ${formats[wanted].media}, ${formatBytes(bytes.length)}`;
   }
