@@ -295,6 +295,15 @@ describe('commits of a box', { skip }, () => {
     assert.equal(git('log', '-1', '--format=%an %cn'), 'The User The User\n');
   });
 
+  it('of many boxes are merged one after the other, whoever asks at once', async () => {
+    const names = ['p', 'q', 'r', 's'];
+    await Promise.all(names.map((name) => make(name, `echo ${name} > ${name}.txt`, '--branch', `b/${name}`)));
+    await Promise.all(names.map((name) => printed(['merge', name, '--rm'])));
+    assert.equal(git('status', '--porcelain'), '');
+    for (const name of names)
+      assert.equal(readFileSync(join(repository, `${name}.txt`), 'utf8'), `${name}\n`);
+  });
+
   it('are merged by nobody who would end the merge of another', async () => {
     await make('late', 'echo box > c.txt');
     writeFileSync(join(repository, 'mine.txt'), 'mine\n');

@@ -26,6 +26,7 @@ export async function run(call: Call): Promise<number> {
 
 async function merge({ flags }: Call, scene: GitScene) {
   const { heldChanges, identityOf, mergeBranch } = await import('@squash/box/git/merge');
+  const { turnOver } = await import('@squash/box/git/turn');
   const { box, daemon, inBox, repository, quarantine } = scene;
   const writer = (await listBoxes(daemon)).find((each) => writes(each, repository.path));
   if (writer !== undefined)
@@ -48,6 +49,7 @@ async function merge({ flags }: Call, scene: GitScene) {
     gitDirectory: repository.directories.own,
     worktree: repository.path,
   });
+  using _turn = await turnOver(repository.directories.own, scene.signal);
   const held = flags.isSet('held') ? [] : await heldChanges(host, branch.tip);
   if (held.length > 0) throw heldFailure(held, branch.as);
   const identity = await identityOf(host, process.env);

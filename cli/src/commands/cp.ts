@@ -206,7 +206,7 @@ function makeTree(target: string): LocalTree {
 
 function unwritable(file: string, cause: unknown): never {
   if (errorCode(cause) === 'EEXIST') throw new CliFailure('file_exists', `"${visible(file)}" exists`);
-  throw new CliFailure('file_unwritable', `can't write "${visible(file)}": ${fileProblem(cause)}`);
+  throw new CliFailure('file_unwritable', `can't write "${visible(file)}": ${fileProblem(cause, true)}`);
 }
 
 function unreadable(file: string, cause: unknown): never {
