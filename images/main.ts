@@ -13,7 +13,7 @@ import { Failure } from '@squash/base/failure';
 import { makeScratchDirectory } from '@squash/base/scratch-directory';
 import { manifestSuffix } from '@squash/contract/manifest-suffix';
 import type { ModuleManifest } from '@squash/contract/module-manifest';
-import { layerDigestSchema, moduleNameSchema } from '@squash/contract/ids';
+import { layerDigestSchema, type ModuleName, moduleNameSchema } from '@squash/contract/ids';
 import { buildLayer, builder } from './build-layer.ts';
 import { packDirectory, sha256OfFile } from './pack.ts';
 import type { Source } from './preset.ts';
@@ -83,17 +83,20 @@ function sourceWord(source: Source): string {
 
 /** Packs any directory. Its files become root's inside, unless their owners are to be kept. */
 async function fromDirectory(words: readonly string[], keepOwners: boolean): Promise<void> {
-  const [directory, word] = words;
-  if (directory === undefined || word === undefined)
-    throw new Failure('usage', 'from-dir takes DIRECTORY NAME');
-  const { data: name, error } = moduleNameSchema.safeParse(word);
-  if (name === undefined) throw new Failure('usage', `"${word}": ${error?.issues[0]?.message}`);
+  const [directory, name] = words;
+  if (directory === undefined) throw new Failure('usage', 'from-dir takes DIRECTORY NAME');
   if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true)
     throw new Failure('usage', `"${directory}" is no directory`);
+  const parsed = moduleNameSchema.safeParse(name);
+  if (!parsed.success)
+    throw new Failure(
+      'usage',
+      `"${name ?? ''}": ${parsed.error.issues[0]?.message ?? 'no name of a module'}`,
+    );
   // Whoever started us takes the file from there, and removes the directory.
   const scratch = makeScratchDirectory(tmpdir(), 'squash-layer', process.ppid);
   try {
-    await packInto(scratch, { directory, name, keepOwners });
+    await packInto(scratch, { directory, name: parsed.data, keepOwners });
   } catch (error) {
     rmSync(scratch, { recursive: true, force: true });
     throw error;
@@ -102,7 +105,7 @@ async function fromDirectory(words: readonly string[], keepOwners: boolean): Pro
 
 async function packInto(
   scratch: string,
-  from: { readonly directory: string; readonly name: string; readonly keepOwners: boolean },
+  from: { readonly directory: string; readonly name: ModuleName; readonly keepOwners: boolean },
 ): Promise<void> {
   const { directory, name, keepOwners } = from;
   const output = join(scratch, 'layer.squashfs');

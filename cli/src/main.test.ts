@@ -60,6 +60,11 @@ test('a misspelt command or option is told with the one that may have been meant
     ['ls --jsn', 'there is no option --jsn here (did you mean "--json"?) (usage)'],
     ['--jsn', 'there is no option --jsn here (did you mean "--json"?) (usage)'],
     ['ls -Z', 'there is no option -Z here (usage)'],
+    ['ls --all', 'there is no option --all here (usage)'],
+    [
+      'port-forward dev 3000:3000:3000',
+      'a port is [LOCAL:]PORT, such as 3000:8000, not "3000:3000:3000" (usage)',
+    ],
   ];
   for (const [words, said] of table) {
     const end = spawnSync(process.execPath, [program, ...words.split(' ')], { encoding: 'utf8' });
@@ -98,6 +103,14 @@ test('a server without TLS is told in one line', async () => {
   );
 });
 
+test('a place that nothing can be written to is told without system calls', () => {
+  const end = spawnSync(process.execPath, [program, 'box', 'learn', '-o', '/no-such-place/x', '--', 'true'], {
+    encoding: 'utf8',
+  });
+  const said = '--output "/no-such-place/x" can\'t be written: there is no such directory (usage)';
+  assert.equal(end.stderr, `squash: ${said}\n`);
+});
+
 test('a file that is not there is told without system calls', () => {
   for (const [words, said] of [
     [['policy', 'set', 'x', '--file', '/none'], 'the policy "/none": there is no such file (usage)'],
@@ -108,6 +121,38 @@ test('a file that is not there is told without system calls', () => {
   ] as const) {
     const end = spawnSync(process.execPath, [program, ...words], { encoding: 'utf8' });
     assert.equal(end.stderr, `squash: can't read ${said}\n`);
+  }
+});
+
+test('srt --version asks no daemon', () => {
+  const end = spawnSync(process.execPath, [program, 'srt', '--version'], { encoding: 'utf8' });
+  assert.deepEqual([end.status, end.stderr], [0, '']);
+  assert.match(end.stdout, /^squash \d+\.\d+\.\d+\n$/);
+});
+
+test('a full disk, and a directory that is gone, are told in a sentence', () => {
+  const shell = (script: string) =>
+    spawnSync('sh', ['-c', script, process.execPath, program], { encoding: 'utf8' });
+  const full = shell('"$0" "$1" help > /dev/full');
+  assert.deepEqual(
+    [full.status, full.stderr],
+    [1, 'squash: the disk is full: the output is not whole (output_failed)\n'],
+  );
+  const gone = shell('d=$(mktemp -d) && cd "$d" && rmdir "$d" && "$0" "$1" box run true');
+  assert.deepEqual(
+    [gone.status, gone.stderr],
+    [125, 'squash: the directory that this was started in is there no more (usage)\n'],
+  );
+});
+
+test('the programs say which Node they need', () => {
+  for (const name of ['squash.cjs', 'srt.cjs']) {
+    const older = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '22.1.0' } });
+      require(process.argv[1]);`;
+    const path = join(import.meta.dirname, '../bin', name);
+    const end = spawnSync(process.execPath, ['-e', older, path], { encoding: 'utf8' });
+    assert.equal(end.status, 1);
+    assert.match(end.stderr, /^squash: Node 24 or later is needed, and this is v[^]*\/squash finds the one/);
   }
 });
 

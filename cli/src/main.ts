@@ -10,7 +10,7 @@ import type { standBy as StandBy } from './box/standby.ts';
 import { Client } from './client/client.ts';
 import type { CommandSpec } from './command.ts';
 import { findCommand, knownCommands } from './command-table.ts';
-import { CliFailure, exitCodes } from './failure.ts';
+import { CliFailure, exitCodes, usageFailure } from './failure.ts';
 import { printFailure, printLine, printNote, visibleLines } from './output/print.ts';
 import { unknownCommand, unknownOption } from './unknown-words.ts';
 
@@ -72,8 +72,15 @@ async function runVersion(): Promise<number> {
   return await dispatch(findCommand(['version', '--offline']), []);
 }
 
+/** What `process.cwd()` throws where somebody has removed the directory. */
+function isPlaceGone(failure: unknown): boolean {
+  return failure instanceof Error && 'syscall' in failure && failure.syscall === 'uv_cwd';
+}
+
 /** One line on standard error; with `--json` one object, so that programs need not parse sentences. */
 function report(failure: unknown, spec: CommandSpec | undefined, words: readonly string[]): number {
+  if (isPlaceGone(failure))
+    return report(usageFailure('the directory that this was started in is there no more'), spec, words);
   if (!(failure instanceof CliFailure)) {
     const detail = failure instanceof Error ? (failure.stack ?? failure.message) : String(failure);
     printNote(`squash: a fault in the command line itself (internal)\n${visibleLines(detail)}`);

@@ -24,8 +24,15 @@ export function unknownCommand(words: readonly string[], commands: readonly Comm
 
 /** @param word as it was typed, dashes included */
 export function unknownOption(word: string, specs: readonly FlagSpec[]): CliFailure {
-  const names = word.startsWith('--') ? specs.map(({ name }) => `--${name}`) : [];
-  return usageFailure(`there is no option ${word} here${suggestion(word, names)}`);
+  // Without the dashes, which are right: else nearly any short name would be near enough.
+  const best = word.startsWith('--')
+    ? meant(
+        word.slice(2),
+        specs.map(({ name }) => name),
+      )
+    : undefined;
+  const suggested = best === undefined ? '' : ` (did you mean "--${best}"?)`;
+  return usageFailure(`there is no option ${word} here${suggested}`);
 }
 
 /** What other programs call it. */

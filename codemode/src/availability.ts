@@ -23,14 +23,18 @@ export interface Availability {
 
 const require = createRequire(import.meta.url);
 
-/** @param daemon version of the Squash daemon that answers, if one does */
-export function availableExecutors(daemon: string | undefined): readonly Availability[] {
+/**
+ * @param daemon version of the Squash daemon that answers, if one does
+ * @param unbounded why it can't hold a sandbox to its memory, where it can't: then it makes none with such a limit
+ */
+export function availableExecutors(daemon: string | undefined, unbounded?: string): readonly Availability[] {
   return [
-    {
-      name: 'sandbox',
-      usable: daemon !== undefined,
-      detail: daemon === undefined ? 'no Squash daemon runs: squash serve' : `squashd ${daemon}`,
-    },
+    found('sandbox', () => {
+      if (daemon === undefined) throw new CodemodeError('unavailable', 'no Squash daemon runs: squash serve');
+      if (unbounded !== undefined)
+        throw new CodemodeError('unavailable', `a sandbox can't be held to its memory: ${unbounded}`);
+      return `squashd ${daemon}`;
+    }),
     found('quickjs', () => versionOf('quickjs-wasi')),
     found('isolated-vm', () => withBinary(versionOf('isolated-vm'))),
     found('deno', () => {

@@ -49,7 +49,9 @@ export function isImageLayer(module: ModuleName): boolean {
 export const snapshotLabelSchema = z
   .string()
   .max(nameCharsMax)
-  .regex(/^(?!\.)[A-Za-z0-9_.-]+$/)
+  .regex(/^(?!\.)[A-Za-z0-9_.-]+$/, {
+    error: 'a snapshot’s label has letters, digits, "_", "." and "-", no "." first',
+  })
   .brand<'SnapshotLabel'>();
 export type SnapshotLabel = z.infer<typeof snapshotLabelSchema>;
 

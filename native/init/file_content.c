@@ -55,6 +55,7 @@ int file_put(int fd, const uint8_t *bytes, size_t length) {
   while (length > 0) {
     ssize_t put = write(fd, bytes, length);
     if (put < 0 && errno == EINTR) continue;
+    if (put < 0 && errno == EFBIG) errno = ENOSPC; /* RLIMIT_FSIZE is the room that the sandbox has. */
     if (put < 0) return -1;
     bytes += put;
     length -= (size_t)put;

@@ -95,6 +95,8 @@ static _Noreturn void run_worker(const struct operation *operation, int socket, 
   if (operation->type == FRAME_FILE_UPPER) close_from(MACHINE_END);
   else close_from(channel >= 0 ? WORKER_CHANNEL + 1 : WORKER_SOCKET + 1);
   if (operation->ends_itself) temporary_guard();
+  /* A write behind RLIMIT_FSIZE is to fail: a worker that died of it would leave its temporary file and no word. */
+  (void)signal(SIGXFSZ, SIG_IGN);
   /* PID 1 uses this socket no more, so the shared flag is ours. */
   if (set_blocking(WORKER_SOCKET, true) != 0) _exit(1);
   raise_oom_score();

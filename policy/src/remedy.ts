@@ -37,7 +37,7 @@ export function remedyOf(rule: string, address: string): string | undefined {
 /** What a program hears that has waited for a person, or could not. */
 const askedRemedies: Readonly<Record<string, string>> = {
   ask_timed_out:
-    'A person was asked and nobody answered in time. "squash approve" shows what waits; a new try asks again.',
+    'A person was asked and nobody answered in time. "squash approve" shows what waits, of a box "squash box approve"; a new try asks again.',
   ask_denied: 'A person was asked and said no.',
   ask_limit: 'A person would have to be asked, and this sandbox asks too much: try again later.',
 };

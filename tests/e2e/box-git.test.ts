@@ -105,6 +105,15 @@ describe('commits of a box', { skip }, () => {
     await refused(['fetch', 'one', 'nothing'], /branch_refused/);
     await printed(['fetch', 'one', 'feature', '--force']);
     assert.equal(git('log', '-1', '--format=%s', 'box/one/feature'), 'other\n');
+    // So does what was left behind.
+    const applied = await box(['apply', 'one']);
+    assert.match(applied.stderr, /\.git\/HEAD: held: /);
+    assert.match(
+      applied.stderr,
+      /and \d+ of git’s objects: held; to have the commits: squash box fetch one$/m,
+    );
+    assert.doesNotMatch(applied.stderr, /\.git\/objects\//);
+    assert.match((await box(['apply', 'one', '.git'])).stderr, /\.git\/objects\/[^\n]*: held: /);
     await printed(['rm', 'one']);
   });
 
@@ -265,6 +274,8 @@ describe('commits of a box', { skip }, () => {
     assert.match(conflict.stderr, /both changed a\.txt[^]*git merge box\/both\/main[^]*merge_conflict/);
     assert.equal(git('rev-parse', 'HEAD'), head);
     assert.equal(git('status', '--porcelain'), '');
+    // What the merge has run in the box is not what somebody started there.
+    assert.match(await printed(['ps']), /both [^\n]*\(0\) sh -c 'echo box/);
     await printed(['rm', 'both']);
 
     await make(
@@ -282,6 +293,45 @@ describe('commits of a box', { skip }, () => {
     await printed(['merge', 'held', '--held', '--rm']);
     assert.equal(readFileSync(join(repository, '.vscode/tasks.json'), 'utf8'), '{}\n');
     assert.equal(git('log', '-1', '--format=%an %cn'), 'The User The User\n');
+  });
+
+  it('of many boxes are merged one after the other, whoever asks at once', async () => {
+    const names = ['p', 'q', 'r', 's'];
+    await Promise.all(names.map((name) => make(name, `echo ${name} > ${name}.txt`, '--branch', `b/${name}`)));
+    await Promise.all(names.map((name) => printed(['merge', name, '--rm'])));
+    assert.equal(git('status', '--porcelain'), '');
+    for (const name of names)
+      assert.equal(readFileSync(join(repository, `${name}.txt`), 'utf8'), `${name}\n`);
+  });
+
+  it('are merged by nobody who would end the merge of another', async () => {
+    await make('late', 'echo box > c.txt');
+    writeFileSync(join(repository, 'mine.txt'), 'mine\n');
+    git('add', '-A');
+    const other = git('commit-tree', '-p', 'HEAD', '-m', 'other', git('write-tree').trim()).trim();
+    // Theirs begins between our look and our merge.
+    const programs = join(host.top, 'programs');
+    mkdirSync(programs);
+    const path = `${programs}:${process.env['PATH'] ?? ''}`;
+    const script = `#!/bin/sh
+case " $* " in *' merge --quiet --no-edit '*) echo ${other} > "$GIT_DIR/MERGE_HEAD" ;; esac
+PATH=\${PATH#*:}:/usr/local/bin:/usr/bin:/bin exec git "$@"
+`;
+    writeFileSync(join(programs, 'git'), script, { mode: 0o755 });
+    const end = await squash(undefined, ['box', 'merge', 'late'], {
+      cwd: repository,
+      env: { ...host.environment, PATH: path },
+    });
+    assert.deepEqual(
+      [end.code, /git merges nothing: [^]*merge_refused/.test(end.stderr)],
+      [1, true],
+      end.stderr,
+    );
+    assert.equal(readFileSync(join(repository, '.git/MERGE_HEAD'), 'utf8'), `${other}\n`);
+    assert.equal(git('status', '--porcelain', '--', 'mine.txt'), 'A  mine.txt\n');
+    rmSync(join(repository, '.git/MERGE_HEAD'));
+    git('commit', '-qm', 'mine');
+    await printed(['merge', 'late', '--rm']);
   });
 
   it('of an agent are on a branch of its own, and what becomes of them is told or asked', async () => {

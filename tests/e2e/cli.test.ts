@@ -226,7 +226,14 @@ describe('squash', () => {
 
   it('doctor, version and --config tell of the running daemon', async () => {
     const doctor = z.object({ running: z.literal(true), host: capabilitySchema.array().min(1) });
-    const { host } = doctor.parse(await json('doctor'));
+    const told = await json('doctor');
+    const { host } = doctor.parse(told);
+    // Codemode asks for sandboxes that are held to their memory.
+    const engines = z.object({ codemode: z.array(z.object({ name: z.string(), usable: z.boolean() })) });
+    assert.equal(
+      engines.parse(told).codemode.find(({ name }) => name === 'sandbox')?.usable,
+      host.some((each) => each.name === 'cgroup_memory' && each.state === 'ok'),
+    );
     assert.ok(host.every((each) => !each.required || each.state !== 'missing'));
     const shown = await squashOk(daemon, ['doctor']);
     assert.match(shown, /CAPABILITY +STATE +FOUND/);

@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { allCases } from '../../codemode/src/suite/all-cases.ts';
 import { runSuite } from '../../codemode/src/suite/run-suite.ts';
 import { soak } from '../../codemode/src/suite/soak.ts';
-import { cliCommand, endOf, squashOk, startCli, squash } from '../support/cli.ts';
+import { cliCommand, endOf, squash, squashOk, startCli } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -25,12 +25,6 @@ test('squash codemode run takes a sandbox where a daemon answers, and removes it
     return listed.filter((each) => each.owner === 'codemode');
   };
   assert.deepEqual(await owned(), []);
-  await squashOk(daemon, ['quota', 'set', 'codemode', '--sandboxes', '0']);
-  assert.match(
-    (await squash(daemon, ['codemode', 'run', '--executor', 'sandbox'], { input: 'return 1' })).stderr,
-    /^squash: the Squash daemon can not be used: Cannot [^{}]*\(quota_exceeded\); the executor quickjs needs no daemon/,
-  );
-  await squashOk(daemon, ['quota', 'set', 'codemode', '--none']);
   const program = startCli(daemon, ['codemode', 'run']);
   const end = endOf(program);
   program.stdin?.end('console.log("up"); await new Promise(() => {})');
@@ -49,6 +43,20 @@ test('squash codemode run takes a sandbox where a daemon answers, and removes it
   assert.match(stderr, /aborted/);
   assert.equal(code, 1);
   assert.deepEqual(await owned(), []);
+});
+
+test('squash codemode run says in words why there is no sandbox, and what does without', async () => {
+  await squashOk(daemon, ['quota', 'set', 'codemode', '--sandboxes', '0']);
+  try {
+    const { code, stderr } = await squash(daemon, ['codemode', 'run'], { input: 'return 1' });
+    assert.equal(code, 1);
+    assert.match(
+      stderr,
+      /^squash: the Squash daemon gives no sandbox: [A-Z][^{}]*; another executor needs none, such as quickjs \(unavailable\)$/m,
+    );
+  } finally {
+    await squashOk(daemon, ['quota', 'set', 'codemode', '--none']);
+  }
 });
 
 test('squash codemode run says how much of a log is missing', async () => {

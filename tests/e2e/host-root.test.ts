@@ -195,6 +195,8 @@ test('each level shows what it says and keeps the rest', async () => {
 
   assert.equal(await sh('id -u; id -g; echo $HOME $USER; pwd'), `${uid}\n${gid}\n${home} tester\n${home}`);
   assert.equal(await sh('test -s $SSL_CERT_FILE && test -s $NODE_EXTRA_CA_CERTS && echo there'), 'there');
+  // A machine's npmrc may name another file.
+  assert.equal(await sh('test $npm_config_cafile = $SSL_CERT_FILE && echo same'), 'same');
   // The authorities of this machine, those that its operator has added among them.
   const added = '/etc/ssl/certs/ca-certificates.crt';
   assert.equal(await sh(`cat ${added} | grep -vxFf $SSL_CERT_FILE || echo all`), 'all');

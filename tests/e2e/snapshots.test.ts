@@ -118,6 +118,10 @@ test('/v1 takes a snapshot with labels, finds it by them, gives it others, and g
     [{ labels: { 'squash.automatic': 'yes' } }, 'invalid_request'],
   ] as const)
     assert.equal((await api.post(snapshots, body)).json.code, code, JSON.stringify(body));
+  assert.match(
+    (await api.post(snapshots, { label: 'a/b' })).json.detail,
+    /^a snapshot’s label has letters, digits/,
+  );
   const restored = await api.post('/v1/sandboxes/box/restore', { snapshot: 'first' });
   assert.deepEqual([restored.status, restored.json.snapshot], [200, 'first'], restored.text);
   await sh(api, 'echo 2 >/file');

@@ -1,9 +1,14 @@
 /** A data directory without room: a clear error, nothing else harmed, and everything goes on when there is room. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
+import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ExecRecord } from '@squash/contract/exec';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { isOnVms } from '../support/backend.ts';
@@ -68,6 +73,19 @@ test('a sandbox that time has paused goes on when it is used, also on a full dis
   assert.deepEqual([read.status, read.text], [200, 'kept\n']);
 });
 
+/** On a connection of its own: it ends with an answer to what was not read to its end. */
+async function refusal(url: string, body: Iterable<Buffer> | AsyncIterable<Buffer>): Promise<string> {
+  const asked = request(url, { method: 'PUT', agent: false });
+  asked.on('error', () => {
+    // The answer came before all was sent.
+  });
+  Readable.from(body)
+    .on('error', () => {})
+    .pipe(asked);
+  const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+  return (JSON.parse(await text(answer)) as { readonly code: string }).code;
+}
+
 test('commands that the writable layer has no room for end with a reason of their own', {
   skip: isOnVms ? 'a microVM has a disk of its own, which says that it is full' : false,
 }, async () => {
@@ -87,6 +105,38 @@ test('commands that the writable layer has no room for end with a reason of thei
   await daemon.call('POST', boxPath('small', '/exec'), { cmd: 'rm /[0-9]*' });
   const own = await daemon.call('POST', boxPath('small', '/exec'), { cmd: 'kill -9 $$' });
   assert.deepEqual([own.exit_code, own.reason], [137, 'signaled']);
+});
+
+test('a transfer that the sandbox has no room for is told by that reason', {
+  skip: isOnVms ? 'a microVM has a disk of its own, which says that it is full' : false,
+}, async () => {
+  await using daemon = await TestDaemon.start({
+    env: { SQUASH_UPPER: 'directory', SQUASH_UPPER_LIMIT_MB: '16' },
+  });
+  await daemon.call('POST', sandboxesPath, { id: 'small', memory_mb: 64 });
+  const large = randomBytes(17 * 1_048_576);
+  const archive = tarOf([{ name: 'large', data: large }]);
+  // Where somebody looks in that very moment it is ended, and leaves what it had.
+  for (const [query, body] of [
+    ['files?path=/up/large&parents=true', large],
+    ['files?path=/up/large&append=true', large],
+    ['files/archive?path=/up', archive],
+  ] as const)
+    await waitFor(`nothing to be left of ${query}`, async () => {
+      assert.equal(await refusal(`${daemon.url}/v1/sandboxes/small/${query}`, [body]), 'sandbox_full');
+      const cmd = 'cd /up && rm -f large; ls -A; rm -f .squash-*';
+      return (await daemon.call('POST', boxPath('small', '/exec'), { cmd })).stdout === '';
+    });
+  // Each file is small enough, and somebody looks in between.
+  const tar = tarOf(Array.from({ length: 90 }, (_, at) => ({ name: `${at}`, data: randomBytes(1_000_000) })));
+  const slowly = async function* (): AsyncGenerator<Buffer, void, void> {
+    for (let at = 0; at < tar.length; at += 1_000_000) {
+      yield tar.subarray(at, at + 1_000_000);
+      await sleep(60);
+    }
+  };
+  const url = `${daemon.url}/v1/sandboxes/small/files/archive?path=/up&parents=true`;
+  assert.equal(await refusal(url, slowly()), 'sandbox_full');
 });
 
 test('an image that the disk has no room for is neither taken in nor made to leave, and nothing of it stays', {

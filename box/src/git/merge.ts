@@ -116,7 +116,8 @@ export async function mergeBranch(
 }
 
 async function undo(careful: HostGit, ref: string, said: string): Promise<never> {
-  if (!(await isMerging(careful))) throw new GitProblem('merge_refused', `git merges nothing: ${said}`);
+  // Another merge that has begun meanwhile, of the user or of another box, is not ours to end.
+  if (!(await isMerging(careful, ref))) throw new GitProblem('merge_refused', `git merges nothing: ${said}`);
   // Not `git diff`: it looks into submodules, and git runs there what their own configuration says.
   const unmerged = (await careful.text(['ls-files', '--unmerged', '-z'])).split('\0');
   await careful.text(['merge', '--abort']);
@@ -129,8 +130,11 @@ async function undo(careful: HostGit, ref: string, said: string): Promise<never>
   );
 }
 
-async function isMerging(host: HostGit): Promise<boolean> {
-  return (await host.end(['rev-parse', '--verify', '--quiet', 'MERGE_HEAD'])).status === 0;
+/** @param ref of what; without it of anything */
+async function isMerging(host: HostGit, ref?: string): Promise<boolean> {
+  const { status, stdout } = await host.end(['rev-parse', '--verify', '--quiet', 'MERGE_HEAD']);
+  if (status !== 0 || ref === undefined) return status === 0;
+  return stdout.toString().trim() === (await host.text(['rev-parse', '--verify', `${ref}^{commit}`])).trim();
 }
 
 const programNames = '^(filter\\..+\\.(clean|smudge|process|required)|merge\\..+\\.driver)$';

@@ -117,17 +117,16 @@ export class BoxGit {
 
   /** Also where nothing was: then there is no commit. @param base what the branch is set back to before */
   async commitAll(message: string, base: string | undefined): Promise<void> {
-    const script = `
-      git() { command ${gitWords.join(' ')} "$@"; }
-      [ -z "$1" ] || git reset --quiet --soft "$1" || exit
-      git add --all || exit
-      git diff --cached --quiet --no-ext-diff && exit 0
-      if ! { git config user.name && git config user.email; } > /dev/null; then
-        export GIT_AUTHOR_NAME='squash box' GIT_AUTHOR_EMAIL=box@localhost
-        export GIT_COMMITTER_NAME='squash box' GIT_COMMITTER_EMAIL=box@localhost
-      fi
-      git commit --quiet --no-verify -m "$0"`;
-    const { exitCode, stderr } = await this.#capture(['sh', '-c', script, message, base ?? '']);
+    if (base !== undefined) await this.text(['reset', '--quiet', '--soft', base]);
+    await this.text(['add', '--all']);
+    const staged = await this.run(['diff', '--cached', '--quiet', '--no-ext-diff']);
+    if (staged.exitCode === 0) return;
+    const named = [await this.run(['config', 'user.name']), await this.run(['config', 'user.email'])];
+    const who = named.every((each) => each.exitCode === 0)
+      ? []
+      : ['-c', 'user.name=squash box', '-c', 'user.email=box@localhost'];
+    const words = [...who, 'commit', '--quiet', '--no-verify', '-m', message];
+    const { exitCode, stderr } = await this.run(words);
     if (exitCode !== 0) throw failed('commit', stderr);
   }
 

@@ -1,7 +1,7 @@
 /** A port of this machine that is carried to one of a sandbox: each connection is a WebSocket to the daemon. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { CliFailure, errorCode } from '../failure.ts';
+import { CliFailure, errorCode, usageFailure } from '../failure.ts';
 import { printNote, visible } from '../output/print.ts';
 import { parsePort, portPath } from '../commands/ports.ts';
 import type { Client } from './client.ts';
@@ -26,7 +26,9 @@ export interface Forward extends Disposable {
 
 /** `[LOCAL:]PORT`. @throws usage */
 export function parseForward(word: string): ForwardWish {
-  const [first = '', second] = word.split(':', 2);
+  const [first = '', second, ...more] = word.split(':');
+  if (more.length > 0)
+    throw usageFailure(`a port is [LOCAL:]PORT, such as 3000:8000, not "${visible(word)}"`);
   const port = parsePort(second ?? first);
   return { port, local: second === undefined ? port : parsePort(first, true) };
 }

@@ -94,9 +94,17 @@ async function finish(
   for (const { path, outcome } of applied) {
     if (outcome === 'applied') printLine(visible(path.slice(1)));
   }
-  for (const { path, outcome, reason } of left) {
+  // What a commit consists of, which nobody reads: counted, unless it was named.
+  const isObject = ({ path, outcome }: Applied): boolean =>
+    call.positionals.length === 1 && outcome === 'held' && path.startsWith('/.git/objects/');
+  for (const { path, outcome, reason } of left.filter((each) => !isObject(each))) {
     printNote(`squash: ${visible(path.slice(1))}: ${outcome}: ${visible(reason ?? '')}`);
   }
+  const objects = left.filter(isObject).length;
+  if (objects > 0)
+    printNote(
+      `squash: and ${objects} of git’s objects: held; to have the commits: squash box fetch ${box.name ?? box.id}`,
+    );
   if (left.some(({ outcome }) => outcome === 'held'))
     printNote('squash: to take what is held back along: --held');
   if (left.some(({ outcome }) => outcome === 'conflict'))

@@ -83,7 +83,10 @@ async function openOutput(word: string): Promise<Output> {
     file = openSync(place, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o666);
   } catch (cause) {
     if (errorCode(cause) === 'ELOOP') throw noOutput(word);
-    throw usageFailure(`--output "${word}" can't be written: ${errorCode(cause) ?? String(cause)}`);
+    const code = errorCode(cause) ?? String(cause);
+    throw usageFailure(
+      `--output "${word}" can't be written: ${code === 'ENOENT' ? 'there is no such directory' : code}`,
+    );
   }
   if (fstatSync(file).isFile() && readlinkSync(`/proc/self/fd/${file}`) === place)
     return { file, ...(isNew && { made: madeIn(dirname(place), basename(place)) }) };

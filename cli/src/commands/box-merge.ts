@@ -82,13 +82,15 @@ async function bring({ flags }: Call, scene: GitScene) {
 
 async function merge(call: Call, scene: GitScene, shown: string | undefined) {
   const { heldChanges, identityOf, mergeBranch } = await import('@squash/box/git/merge');
-  const { box, daemon } = scene;
+  const { turnOver } = await import('@squash/box/git/turn');
+  const { box, daemon, repository } = scene;
   const { branch, host } = await bring(call, scene);
   if (shown !== undefined && shown !== branch.tip)
     throw new GitProblem(
       'merge_refused',
       `the box has other commits than those that were shown: nothing was merged; the branch here is ${branch.as}`,
     );
+  using _turn = await turnOver(repository.directories.own, scene.signal);
   const held = call.flags.isSet('held') ? [] : await heldChanges(host, branch.tip);
   if (held.length > 0) throw heldFailure(held, branch.as);
   const identity = await identityOf(host, process.env);

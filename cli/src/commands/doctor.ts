@@ -46,7 +46,8 @@ async function showHost(
   const lacking = host.filter((each) => each.required && each.state === 'missing');
   const problems = info?.problems ?? [];
   const { availableExecutors, confinementState } = await import('@squash/codemode/availability');
-  const executors = availableExecutors(info?.version);
+  const memory = host.find((each) => each.name === 'cgroup_memory' && each.state !== 'ok');
+  const executors = availableExecutors(info?.version, memory?.found);
   const { usable: confined, detail } = await confinementState();
   const needs = boxNeeds(host, { release: release(), read: readSetting, launcher: launchProgram });
   if (call.json)

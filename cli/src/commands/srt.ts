@@ -6,6 +6,7 @@ import { isThere } from '@squash/box/srt/kept';
 import type { SrtSettings } from '@squash/box/srt/settings';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import cliPackage from '../../package.json' with { type: 'json' };
 import { withBoxDaemon } from '../box/daemon.ts';
 import { Interruption } from '../box/interruption.ts';
 import { asPolicyFailure, policyAlone } from '../box/policy.ts';
@@ -16,12 +17,15 @@ import { mappedHere, networkOf, type SrtWish, srtWish } from '../box/srt-wish.ts
 import type { Client } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
-import { printFailure, printNote, visible } from '../output/print.ts';
+import { printFailure, printLine, printNote, visible } from '../output/print.ts';
 import { createBox, runAttached } from './box-run.ts';
 import { policyPath } from './policy-show.ts';
 
 export async function run(call: Call): Promise<number> {
-  if (call.flags.isSet('version')) return await (await import('./version.ts')).run({ ...call, json: false });
+  if (call.flags.isSet('version')) {
+    printLine(`squash ${cliPackage.version}`);
+    return exitCodes.ok;
+  }
   using interruption = new Interruption();
   try {
     const code = await runSettings(call, interruption);

@@ -6,7 +6,7 @@
  * reader's cursor or worse: `visible` makes them harmless in everything laid out for people.
  */
 import { writeSync } from 'node:fs';
-import { type CliFailure, errorCode, exitCodes } from '../failure.ts';
+import { CliFailure, errorCode, exitCodes } from '../failure.ts';
 import { hinted } from '../hints.ts';
 
 export const standardInput = 0;
@@ -28,6 +28,8 @@ export function printText(descriptor: Descriptor, text: string): void {
       rest = rest.subarray(writeSync(descriptor, rest));
     } catch (cause) {
       if (isReaderGone(cause)) process.exit(exitCodes.brokenPipe);
+      if (errorCode(cause) === 'ENOSPC')
+        throw new CliFailure('output_failed', 'the disk is full: the output is not whole');
       if (errorCode(cause) !== 'EAGAIN') throw cause;
       // Somebody made the descriptor non-blocking, and its reader is slow.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, slowReaderMs);

@@ -44,22 +44,19 @@ async function squash(
     const { stdout } = await run(program, [...first, ...words], { maxBuffer: 64 * 1_048_576 });
     return stdout;
   } catch (cause) {
-    const said = (cause as { readonly stderr?: string }).stderr?.trim() ?? '';
-    const why = saidInJson(said) ?? (said || String(cause));
-    throw new CodemodeError('unavailable', `the Squash daemon can not be used: ${why}`, { cause });
+    const said = sentenceOf((cause as { readonly stderr?: string }).stderr) || String(cause);
+    const sentence = `the Squash daemon gives no sandbox: ${said}; another executor needs none, such as quickjs`;
+    throw new CodemodeError('unavailable', sentence, { cause });
   }
 }
 
-/** With `--json` the command line tells its failure as `{"error": {code, message}}`. */
-function saidInJson(text: string): string | undefined {
+/** The last line: before it stand warnings. With `--json` it is an object. */
+function sentenceOf(stderr = ''): string {
+  const line = stderr.trim().split('\n').at(-1) ?? '';
   try {
-    const { error } = JSON.parse(text) as {
-      readonly error?: { readonly code: string; readonly message: string };
-    };
-    return error && `${error.message} (${error.code}); the executor quickjs needs no daemon`;
+    return (JSON.parse(line) as { readonly error: { readonly message: string } }).error.message;
   } catch {
-    // Words for people.
-    return undefined;
+    return line.replace(/^squash: /, '');
   }
 }
 

@@ -40,5 +40,7 @@ export function trustVariables(isOnHost: boolean): Readonly<Record<string, strin
     PIP_CERT: bundle,
     AWS_CA_BUNDLE: bundle,
     CARGO_HTTP_CAINFO: bundle,
+    // npm has no list of its own, but a machine's npmrc may name that of the machine: in a layer our bundle lies over it.
+    ...(isOnHost && { npm_config_cafile: bundle }),
   };
 }

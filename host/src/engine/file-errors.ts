@@ -19,6 +19,8 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   ETXTBSY: 'file_busy',
   ESTALE: 'file_busy',
   ENOSPC: 'sandbox_full',
+  // Behind RLIMIT_FSIZE, by which one file at least is held to the limit where nothing but measuring holds it.
+  EFBIG: 'sandbox_full',
   EDQUOT: 'sandbox_full',
 };
 /** Of an archive that is unpacked. */

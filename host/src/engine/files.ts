@@ -25,6 +25,7 @@ import type { NamedUser } from '../sandbox/user-names.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { archiveCodes, conditionCodes, errnoOf, fileError } from './file-errors.ts';
 import type { Residents } from './residents.ts';
+import { UpperKills } from './upper-kills.ts';
 import { findUser, passwd } from './users.ts';
 
 /** A file in a sandbox, and as whom it is asked for. */
@@ -175,8 +176,8 @@ export class LocalFiles implements Files {
     return await this.#receive(
       place,
       isConditional ? conditionCodes : {},
-      async ({ files, who, sandbox }) => {
-        await files.write(place.path, moved(sandbox, data), { ...options, ...who });
+      async ({ files, who, sandbox, kills }) => {
+        await files.write(place.path, moved(sandbox, data, kills), { ...options, ...who });
         return await files.stat(place.path, { ...who, followLinks: true });
       },
     );
@@ -187,8 +188,8 @@ export class LocalFiles implements Files {
     tar: AsyncIterable<Uint8Array>,
     options: Extraction,
   ): Promise<{ readonly entries: number; readonly bytes: number }> {
-    return await this.#receive(place, archiveCodes, ({ files, who, sandbox }) =>
-      files.extract(place.path, moved(sandbox, tar), { ...options, ...who }),
+    return await this.#receive(place, archiveCodes, ({ files, who, sandbox, kills }) =>
+      files.extract(place.path, moved(sandbox, tar, kills), { ...options, ...who }),
     );
   }
 
@@ -319,14 +320,16 @@ export class LocalFiles implements Files {
       readonly files: GuestFileSystem;
       readonly who: AsUser;
       readonly sandbox: Sandbox;
+      readonly kills: UpperKills;
     }) => Promise<T>,
   ): Promise<T> {
     const { sandbox, release } = this.#transfer(place.id);
+    const kills = new UpperKills(sandbox);
     try {
       const files = await readyFiles(sandbox);
-      return await body({ files, who: await whoIs(placeIn(sandbox, place), files), sandbox });
+      return await body({ files, who: await whoIs(placeIn(sandbox, place), files), sandbox, kills });
     } catch (error) {
-      throw fileError(error, codes);
+      throw await kills.explained(fileError(error, codes));
     } finally {
       release();
     }
@@ -428,9 +431,11 @@ async function* exactly(
 async function* moved<T extends Uint8Array>(
   sandbox: Sandbox,
   data: AsyncIterable<T>,
+  kills?: UpperKills,
 ): AsyncGenerator<T, void, void> {
   for await (const chunk of data) {
     sandbox.activity.touch();
+    kills?.sent(chunk.length);
     yield chunk;
   }
 }
