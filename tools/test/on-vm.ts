@@ -14,6 +14,7 @@ const sample = ['tests/e2e/api-jobs.test.ts'];
 /** With `--long`: each has passed so. Others are run by naming them. */
 const whole = [
   ...sample,
+  'tests/e2e/access.test.ts',
   'tests/e2e/admission.test.ts',
   'tests/e2e/api.test.ts',
   'tests/e2e/api-access.test.ts',
@@ -35,6 +36,7 @@ const whole = [
   'tests/e2e/group-changes.test.ts',
   'tests/e2e/group-global.test.ts',
   'tests/e2e/group-sessions.test.ts',
+  'tests/e2e/group-warm.test.ts',
   'tests/e2e/groups-mcp.test.ts',
   'tests/e2e/held-actions.test.ts',
   'tests/e2e/image-commit.test.ts',
@@ -52,6 +54,7 @@ const whole = [
   'tests/e2e/processes-attach.test.ts',
   'tests/e2e/processes-exec.test.ts',
   'tests/e2e/processes-restart.test.ts',
+  'tests/e2e/repl.test.ts',
   'tests/e2e/s3.test.ts',
   'tests/e2e/sandboxes.test.ts',
   'tests/e2e/schedules.test.ts',
