@@ -158,7 +158,8 @@ withAgents(
     following.catch(() => undefined);
     try {
       const { run } = await scene.say('told', 'go');
-      await waitFor('the first line', () => followed.length === 1);
+      // Who follows where nobody is there is told at once: both are to be there before the daemon goes.
+      await waitFor('the first line', () => followed.length === 1 && printed.length === 1);
       const sandbox = (await scene.run('told', run))?.sandbox;
       assert.ok(sandbox, 'the run goes on');
       await scene.daemon.kill();

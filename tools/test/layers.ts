@@ -10,19 +10,31 @@ import { seconds } from './tally.ts';
 /** Functions of `tests/support/clients-layer.ts`. A file that calls one needs its layers. */
 const makers = ['clientModules', 'databaseModules', 'interpreterModules', 'vmModule'] as const;
 
+/** Whether a test file waits for what is prepared. */
+export function needsLayers(file: string): boolean {
+  return sourcesOf([file]).some((source) => makersIn(source).length > 0 || guest.test(source));
+}
+
 /** Says what it builds, and nothing where all is there. */
 export async function prepareLayers(
   files: readonly string[],
   besides: readonly (typeof makers)[number][] = [],
 ): Promise<void> {
-  const sources = files.map((file) => readFileSync(join(root, file), 'utf8'));
-  const wanted = makers.filter(
-    (maker) => besides.includes(maker) || sources.some((source) => source.includes(`${maker}(`)),
-  );
+  const sources = sourcesOf(files);
+  const named = new Set([...besides, ...sources.flatMap(makersIn)]);
+  const wanted = makers.filter((maker) => named.has(maker));
   await Promise.all([
     prepareModules(wanted),
     sources.some((source) => guest.test(source)) ? prepareGuest() : undefined,
   ]);
+}
+
+function sourcesOf(files: readonly string[]): readonly string[] {
+  return files.map((file) => readFileSync(join(root, file), 'utf8'));
+}
+
+function makersIn(source: string): readonly (typeof makers)[number][] {
+  return makers.filter((maker) => source.includes(`${maker}(`));
 }
 
 /** Whoever boots one calls one of these. */

@@ -11,7 +11,7 @@ import { parseArgs } from 'node:util';
 import { thisMachine } from './allowed-skips.ts';
 import { asUsersAlone, removeLeftUsers, runAsUsers } from './as-user.ts';
 import { runLint, runNative } from './checks.ts';
-import { prepareLayers } from './layers.ts';
+import { needsLayers, prepareLayers } from './layers.ts';
 import { runOnVms } from './on-vm.ts';
 import { endWhatIsLeft, runFiles } from './run-files.ts';
 import { filesOf, longOnly, root, stagesOf, suites, together } from './suites.ts';
@@ -90,8 +90,12 @@ async function main(): Promise<Tally> {
   const wanted = suites.filter(({ name }) => isWanted(name));
   // One processor and downloads: the linters and the native tests run meanwhile.
   const layers = prepareLayers(wanted.flatMap((suite) => filesOf(suite, options.patterns)));
+  let isPrepared = false;
   // Whoever awaits it is told.
-  layers.catch(() => undefined);
+  layers.then(
+    () => (isPrepared = true),
+    () => undefined,
+  );
   const hasUsers = machine.isRoot && options.withUsers && isWanted('user');
   const isWhole = options.long || options.patterns.length > 0;
   const isLeft = (file: string) =>
@@ -102,8 +106,13 @@ async function main(): Promise<Tally> {
     const files = filesOf(suite, options.patterns).filter((file) => !isLeft(file));
     if (files.length > 0) {
       await stage(suite.name, async () => {
+        // Builds wait for downloads, and use one processor: what needs none of them runs beside.
+        const isEarly = (file: string) => !isPrepared && !needsLayers(file);
+        const early = files.filter(isEarly);
+        const first = await runFiles(suite, early, machine);
         await layers;
-        return await runFiles(suite, files, machine);
+        const others = files.filter((file) => !early.includes(file));
+        return add(first, await runFiles(suite, others, machine));
       });
     }
   }
