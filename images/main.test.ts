@@ -1,6 +1,6 @@
 /** A build that is killed leaves nothing behind the next one: no file, no tool that goes on. */
 import assert from 'node:assert/strict';
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { randomBytes } from 'node:crypto';
@@ -11,17 +11,6 @@ import { processes } from '../tests/support/leaks.ts';
 import { waitFor } from '../tests/support/wait.ts';
 
 const program = join(import.meta.dirname, 'main.ts');
-
-test('a name that no module can have is refused before anything is packed', () => {
-  const said = spawnSync(process.execPath, [program, 'from-dir', import.meta.dirname, 'a b'], {
-    encoding: 'utf8',
-  });
-  assert.deepEqual(JSON.parse(said.stdout), {
-    type: 'error',
-    message: '"a b": a module’s name has letters, digits, "_", "." and "-", no "." first',
-    usage: true,
-  });
-});
 
 test('what a killed build has left is gone with the next one', async () => {
   const place = mkdtempSync(join(tmpdir(), 'squash-killed-'));

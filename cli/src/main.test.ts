@@ -138,6 +138,8 @@ test('a full disk, and a directory that is gone, are told in a sentence', () => 
     [full.status, full.stderr],
     [1, 'squash: the disk is full: the output is not whole (output_failed)\n'],
   );
+  assert.equal(shell('"$0" "$1" help > /dev/full 2>&1').status, 1);
+  assert.equal(shell('"$0" "$1" ls -Z 2> /dev/full').status, 2);
   const gone = shell('d=$(mktemp -d) && cd "$d" && rmdir "$d" && "$0" "$1" box run true');
   assert.deepEqual(
     [gone.status, gone.stderr],

@@ -12,7 +12,8 @@ export const approvalScopes = ['once', 'sandbox', 'always'] as const;
 export type ApprovalScope = (typeof approvalScopes)[number];
 
 export const approvalIdSchema = z.string().regex(/^appr_[0-9a-f]{20}$/, {
-  error: ({ input }) => `"${String(input)}" is no id of an approval, which is "appr_" and 20 digits`,
+  error: ({ input }) =>
+    `"${String(input)}" is no id of an approval, which is "appr_" and 20 hexadecimal digits`,
 });
 
 export const approvalSchema = z.strictObject({

@@ -28,6 +28,8 @@ export function printText(descriptor: Descriptor, text: string): void {
       rest = rest.subarray(writeSync(descriptor, rest));
     } catch (cause) {
       if (isReaderGone(cause)) process.exit(exitCodes.brokenPipe);
+      // Of what goes wrong nobody could be told there: the exit code says it.
+      if (errorCode(cause) === 'ENOSPC' && descriptor === standardError) return;
       if (errorCode(cause) === 'ENOSPC')
         throw new CliFailure('output_failed', 'the disk is full: the output is not whole');
       if (errorCode(cause) !== 'EAGAIN') throw cause;
