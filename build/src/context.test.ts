@@ -1,10 +1,11 @@
 /** A context that changes while it is read: what is sent is what the step is known by. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Context, digestOf, lookedAt, tarOf } from './context.ts';
+import { Context, digestOf, lookedAt, tarOf, textOf } from './context.ts';
 
 test('a file that has changed since it was looked at is not sent', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'squash-context-'));
@@ -24,6 +25,19 @@ test('a file that has changed since it was looked at is not sent', async () => {
       digestOf(await lookedAt(source?.items.map((item) => ({ ...item, size: 4 })) ?? [])),
       before,
     );
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+});
+
+test('what a directory holds under a name that is read unasked keeps nobody waiting', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'squash-context-'));
+  const dockerfile = join(directory, 'Dockerfile');
+  try {
+    symlinkSync('/dev/zero', dockerfile);
+    assert.throws(() => textOf(dockerfile), /Dockerfile": it is no file/);
+    execFileSync('mkfifo', [join(directory, '.dockerignore')]);
+    assert.throws(() => new Context(directory, dockerfile), /dockerignore": it is no file/);
   } finally {
     rmSync(directory, { recursive: true });
   }

@@ -27,6 +27,9 @@ const ignoring = dockerignore as unknown as typeof dockerignore.default;
 /** Entries of one COPY. */
 const entriesMax = 1_000_000;
 
+/** Of a Dockerfile or `.dockerignore`. */
+const textBytesMax = 1_048_576;
+
 /** What a COPY takes along, under the name that it has at its destination. */
 export interface Item {
   /** Relative to the destination. */
@@ -68,8 +71,8 @@ export class Context {
       });
     }
     const patterns = (
-      read(`${dockerfile}.dockerignore`) ??
-      read(join(this.#root, '.dockerignore')) ??
+      textOf(`${dockerfile}.dockerignore`) ??
+      textOf(join(this.#root, '.dockerignore')) ??
       ''
     ).split(/\r?\n/);
     this.#ignored = ignoring({ ignorecase: false }).add(patterns);
@@ -210,11 +213,25 @@ function typeOf(facts: Stats): Item['type'] | undefined {
   return facts.isSymbolicLink() ? 'symlink' : undefined;
 }
 
-function read(path: string): string | undefined {
+/**
+ * Of a file whose name is known without anybody having given it; undefined where there is none.
+ * @throws BuildProblem where it is no file: a FIFO would never be opened, a device never end
+ */
+export function textOf(path: string): string | undefined {
+  let file: number;
   try {
-    return readFileSync(path, 'utf8');
+    file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   } catch {
-    return undefined; // There need not be one.
+    return undefined;
+  }
+  try {
+    const facts = fstatSync(file);
+    const why = facts.isFile() ? undefined : 'it is no file';
+    const unfit = facts.size > textBytesMax ? `it has more than ${textBytesMax} bytes` : why;
+    if (unfit !== undefined) throw new BuildProblem('context_invalid', `can't read "${path}": ${unfit}`);
+    return readFileSync(file, 'utf8');
+  } finally {
+    closeSync(file);
   }
 }
 

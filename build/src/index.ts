@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CreateOptions, Image, Squash } from '@squash/sdk';
 import { Builder, type BuildEvent } from './builder.ts';
-import { Context, whyNot } from './context.ts';
+import { Context, textOf, whyNot } from './context.ts';
 import { planOf } from './plan.ts';
 import { BuildProblem } from './problem.ts';
 
@@ -37,9 +37,12 @@ export interface BuildOptions {
  * @throws BuildProblem with the line, SquashError
  */
 export async function buildImage(squash: Squash, options: BuildOptions): Promise<Image> {
-  const { context, file = join(context, 'Dockerfile'), tag, args = {}, secrets = {}, target } = options;
-  const from = new Context(context, file);
-  const plan = planOf(readDockerfile(file), { args, target });
+  const { context, file, tag, args = {}, secrets = {}, target } = options;
+  const dockerfile = file ?? join(context, 'Dockerfile');
+  const from = new Context(context, dockerfile);
+  // One that is named may be a pipe; one that lies in a directory is what somebody has put there.
+  const text = (file === undefined ? textOf(dockerfile) : undefined) ?? readDockerfile(dockerfile);
+  const plan = planOf(text, { args, target });
   const { signal = new AbortController().signal, onEvent = () => undefined } = options;
   const builder = new Builder({
     squash,

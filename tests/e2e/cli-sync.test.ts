@@ -101,6 +101,11 @@ describe('squash sync', () => {
     );
     assert.equal(readFileSync(at('some/.squashignore'), 'utf8'), '*.log\n');
     assert.equal(readFileSync(at('some/x.log'), 'utf8'), 'ours');
+    // Whoever made a directory may keep no command waiting.
+    rmSync(at('some/.squashignore'));
+    execFileSync('mkfifo', [at('some/.squashignore')]);
+    const { stderr } = await squash(daemon, ['sync', at('some'), 'box:/root/some']);
+    assert.match(stderr, /\.squashignore can't be read: it is no regular file \(file_unreadable\)/);
   });
 
   it('writes through no link here, and makes none that leads out of the directory', async () => {

@@ -4,7 +4,7 @@ import { isPolicyProblem } from '@squash/box/policy-problem';
 import type { Imported } from '@squash/box/srt/map';
 import { homedir } from 'node:os';
 import { ownUser } from '../box/daemon.ts';
-import { readSettingsFile } from '../box/settings-file.ts';
+import { readTextFile } from '../text-file.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { jsonText, printLine, printNote, visible } from '../output/print.ts';
@@ -41,7 +41,7 @@ async function readable(system: 'srt' | 'deer', path: string): Promise<Imported>
 }
 
 async function imported(system: 'srt' | 'deer', path: string): Promise<Imported> {
-  const text = readSettingsFile(path);
+  const text = readTextFile(path, 'settings_unreadable');
   const grounds = { home: canonical(homedir()) ?? homedir(), cwd: process.cwd(), ownHome: ownUser().home };
   const result = await read(system, { path, text, grounds });
   const { checkPolicy } = await import('@squash/box/policy/file-schema');

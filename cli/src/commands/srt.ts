@@ -11,7 +11,7 @@ import { withBoxDaemon } from '../box/daemon.ts';
 import { Interruption } from '../box/interruption.ts';
 import { asPolicyFailure, policyAlone } from '../box/policy.ts';
 import { ControlLines } from '../box/control-lines.ts';
-import { readSettingsFile } from '../box/settings-file.ts';
+import { readTextFile } from '../text-file.ts';
 import { SrtSession } from '../box/srt-session.ts';
 import { mappedHere, networkOf, type SrtWish, srtWish } from '../box/srt-wish.ts';
 import type { Client } from '../client/client.ts';
@@ -96,7 +96,7 @@ async function readSettings(named: string | undefined, given: unknown): Promise<
   if (given !== undefined)
     return await asPolicyFailure(async () => parseSettings(JSON.stringify(given), 'the settings'));
   if (named === undefined && !isThere(path)) return defaultSettings;
-  return await asPolicyFailure(async () => parseSettings(readSettingsFile(path), path));
+  return await asPolicyFailure(async () => parseSettings(readTextFile(path, 'settings_unreadable'), path));
 }
 
 /** A new configuration: of a command that runs its network is replaced. One that can't be taken changes nothing. */

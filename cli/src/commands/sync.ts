@@ -11,7 +11,13 @@ import { CliFailure, errorCode, exitCodes, fileProblem, usageFailure } from '../
 import { formatBytes, jsonText, printJson, printLine, printNote } from '../output/print.ts';
 import { remoteOf } from '../remote-word.ts';
 import { sameContents } from '../sync/contents.ts';
-import { type Excludes, excludesOf, exclusionFile, readExclusionLines } from '../sync/exclusions.ts';
+import {
+  type Excludes,
+  excludesOf,
+  exclusionFile,
+  ownExclusionLines,
+  readExclusionLines,
+} from '../sync/exclusions.ts';
 import { LocalTree, localMode } from '../sync/local-tree.ts';
 import { type Plan, planOf, sameSizeAndTime } from '../sync/plan.ts';
 import { pull } from '../sync/pull.ts';
@@ -121,7 +127,7 @@ function withoutOdd(
 function readExcludes(flags: Call['flags'], directory: string, isPush: boolean): Excludes {
   const named = flags.list('exclude-from').flatMap((file) => readExclusionLines(file));
   return excludesOf([
-    ...readExclusionLines(`${directory}/${exclusionFile}`, true),
+    ...ownExclusionLines(directory),
     ...named,
     ...flags.list('exclude'),
     ...(isPush ? [] : [`/${exclusionFile}`]),

@@ -117,6 +117,21 @@ test('what comes of a body that nobody reads is thrown away behind the answer, a
   assert.match(await textOf(client), /^HTTP\/1\.1 404 [^]*no$/);
 });
 
+test('a refused body that is long ends its connection with the answer, which says so and comes whole', {
+  timeout: 20_000,
+}, async () => {
+  await using scene = await serve(() => ({ status: 413, headers: {}, body: 'no' }));
+  const part = 'x'.repeat(1_000_000);
+  for (const length of ['Content-Length: 2000000', 'Transfer-Encoding: chunked']) {
+    const client = scene.client(`PUT / HTTP/1.1\r\nHost: x\r\n${length}\r\n\r\n`);
+    const [answer] = (await once(client, 'data')) as [Buffer];
+    assert.match(String(answer), /^HTTP\/1\.1 413 [^]*\r\nconnection: close\r\n[^]*no$/i);
+    client.write(length.startsWith('T') ? `f4240\r\n${part}\r\n0\r\n\r\n` : part + part);
+    // No reset: all of it was taken.
+    await once(client.resume(), 'end');
+  }
+});
+
 test('of clients that do not take large answers the first are cut off, and the next is served', {
   timeout: 60_000,
 }, async () => {

@@ -1,8 +1,8 @@
 /** What is sent to a client, no faster than it takes it, and what becomes of a body that nobody has read. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-/** Of a body that nobody reads, behind its answer. */
-const unread = { bytesMax: 67_108_864, ms: 500 } as const;
+/** Of a body that nobody reads, behind its answer; where it is longer than the first of these the connection ends with that answer. */
+const unread = { keptBytesMax: 262_144, bytesMax: 67_108_864, ms: 500 } as const;
 
 /** Of answers that are sent whole, and of all together that their clients have not taken. */
 const untaken = { bytesMin: 65_536, bytesMax: 134_217_728 } as const;
@@ -20,14 +20,24 @@ export async function sendAnswer(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
 ): Promise<void> {
-  outgoing.once('close', () => dropBody(incoming));
   if (typeof body === 'string') {
     const bytes = Buffer.byteLength(body);
-    outgoing.writeHead(status, { ...headers, 'content-length': bytes });
+    const isLast = leavesMuch(incoming);
+    const connection = isLast ? { connection: 'close' } : {};
+    outgoing.writeHead(status, { ...headers, ...connection, 'content-length': bytes });
+    if (isLast) {
+      // Closed with bytes that nobody has read, the kernel resets the connection, and its client may lose the answer.
+      outgoing.write(body);
+      await dropBody(incoming);
+      outgoing.end();
+      return;
+    }
+    outgoing.once('close', () => void dropBody(incoming));
     outgoing.end(body);
     if (bytes > untaken.bytesMin) makeRoom(outgoing, bytes);
     return;
   }
+  outgoing.once('close', () => void dropBody(incoming));
   outgoing.writeHead(status, { ...headers });
   if (body === null) outgoing.end();
   else await sendStream(body, outgoing);
@@ -87,25 +97,32 @@ async function hasRoom(outgoing: ServerResponse): Promise<void> {
   outgoing.off('drain', resolve).off('close', resolve);
 }
 
+/** A client that took the connection for open would lose its next request, where the rest of this one is cut off. */
+function leavesMuch(incoming: IncomingMessage): boolean {
+  if (incoming.complete || incoming.destroyed) return false;
+  const { 'transfer-encoding': encoding, 'content-length': bytes = 0 } = incoming.headers;
+  return encoding !== undefined || Number(bytes) > unread.keptBytesMax;
+}
+
 /**
  * What a client still sends of a body behind its answer is read and thrown away, so that it sees the answer; one that sends too much, or
- * for too long, is cut off.
+ * for too long, is cut off. Resolves when nothing more comes.
  */
-function dropBody(incoming: IncomingMessage): void {
+async function dropBody(incoming: IncomingMessage): Promise<void> {
   if (incoming.complete || incoming.destroyed) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
   let bytes = 0;
-  const end = (): void => {
-    clearTimeout(timer);
-    incoming.off('data', count);
-  };
   const cut = (): void => {
-    end();
     incoming.socket.destroySoon();
+    resolve();
   };
   const count = (piece: Buffer): void => {
     bytes += piece.length;
     if (bytes > unread.bytesMax) cut();
   };
   const timer = setTimeout(cut, unread.ms).unref();
-  incoming.on('data', count).once('end', end).once('error', end).resume();
+  incoming.on('data', count).once('end', resolve).once('error', resolve).once('close', resolve).resume();
+  await promise;
+  clearTimeout(timer);
+  incoming.off('data', count);
 }

@@ -1,13 +1,13 @@
-/** Settings of another system, which a person names or has: read whole, and no device or pipe that would never end. */
+/** A text that lies where others may have put it: read whole, and no device or pipe that would never end. */
 import { constants, openSync, closeSync, fstatSync, readFileSync } from 'node:fs';
-import { CliFailure, exitCodes, fileProblem } from '../failure.ts';
+import { CliFailure, exitCodes, fileProblem } from './failure.ts';
 
 const bytesMax = 1_048_576;
 
-/** @throws settings_unreadable */
-export function readSettingsFile(path: string): string {
+/** @param code of the refusal */
+export function readTextFile(path: string, code: 'settings_unreadable' | 'file_unreadable'): string {
   const refuse = (why: string): never => {
-    throw new CliFailure('settings_unreadable', `${path} can't be read: ${why}`, exitCodes.failed);
+    throw new CliFailure(code, `${path} can't be read: ${why}`, exitCodes.failed);
   };
   let fd: number;
   try {
