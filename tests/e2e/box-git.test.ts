@@ -262,6 +262,11 @@ describe('commits of a box', { skip }, () => {
       (await box(['run', '--branch', 'x', '--', 'true'], plain)).stderr,
       /is none of yours; to make one/,
     );
+    execFileSync('git', ['init', '-q', plain]);
+    assert.match(
+      (await box(['run', '--branch', 'x', '--', 'true'], plain)).stderr,
+      /has no commit, and a branch begins at one/,
+    );
   });
 
   it('are merged whole or not at all, and what is held back only where that is asked for', async () => {

@@ -68,7 +68,9 @@ export function readOwnFile(path: string, origin: Origin): FoundFile {
   try {
     fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   } catch (cause) {
-    throw new PolicyProblem([`${path} can't be read: ${whyUnread(cause)}`]);
+    throw new PolicyProblem([
+      `${path === '' ? 'the policy file ""' : path} can't be read: ${whyUnread(cause)}`,
+    ]);
   }
   try {
     const { uid, gid, mode, size } = fstatSync(fd);

@@ -133,11 +133,15 @@ export class BoxGit {
   /** A new branch, and nothing that is on no branch: the user's own changes do not belong to this task. Ignored files stay. */
   async startBranch({ name, base }: NewBranch, workdir: string): Promise<void> {
     const start = await this.run(['checkout', '--quiet', '--force', '--no-track', '-b', name, base, '--']);
-    if (start.exitCode !== 0) throw failed('checkout', start.stderr);
+    if (start.exitCode !== 0) throw (await this.#isUnborn()) ? unborn() : failed('checkout', start.stderr);
     const clean = await this.run(['clean', '-f', '-d', '--quiet']);
     if (clean.exitCode !== 0) throw failed('clean', clean.stderr);
     // The user may stand in a directory that is in no commit.
     await this.#capture(['mkdir', '-p', '--', workdir]);
+  }
+
+  async #isUnborn(): Promise<boolean> {
+    return (await this.run(['rev-parse', '--verify', '--quiet', 'HEAD'])).exitCode !== 0;
   }
 
   /** Whether there is anything that is on no branch. */
@@ -176,4 +180,8 @@ export class BoxGit {
 
 function failed(word: string, said: string): GitProblem {
   return new GitProblem('git_failed', `git ${word} in the box failed: ${visible(said)}`);
+}
+
+function unborn(): GitProblem {
+  return new GitProblem('git_failed', 'the repository has no commit, and a branch begins at one: git commit');
 }
