@@ -18,16 +18,14 @@ import {
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { type CliEnd, endOf, squash, startCli } from '../support/cli.ts';
+import { thisTurn } from '../support/turn.ts';
 import { waitFor } from '../support/wait.ts';
 import { BoxHost, git } from './box-host.ts';
 import { gitAttempts } from './box-git-attempts.ts';
 
 const skip = process.getuid?.() === 0 ? 'only an ordinary user has boxes' : false;
 const name = 'attacker';
-/** Of the attempts a third, unless all are wanted: another one on each day. */
-const attempts = Object.entries(gitAttempts).filter(
-  (_, at) => process.env['TEST_LONG'] === '1' || at % 3 === Math.floor(Date.now() / 86_400_000) % 3,
-);
+const attempts = thisTurn(Object.entries(gitAttempts));
 const lines = Array.from({ length: 40 }, (_, at) => `${at}\n`).join('');
 
 describe('commits come out of a hostile box', { skip }, () => {

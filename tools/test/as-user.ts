@@ -281,11 +281,13 @@ class ThrowAwayUser implements Disposable {
     const node = join(this.#base, 'squash', process.execPath.slice(root.length + 1));
     const program = process.execPath.startsWith(`${root}/`) ? node : process.execPath;
     const script = join(this.#base, 'squash/tools/test/main.ts');
+    const turn = process.env['TEST_TURN'];
     const env = {
       HOME: join(this.#base, 'home'),
       USER: this.#name,
       LANG: 'C.UTF-8',
       PATH: `${dirname(program)}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin`,
+      ...(turn === undefined ? {} : { TEST_TURN: turn }),
     };
     const identity = [`--reuid=${this.#name}`, `--regid=${this.#name}`, '--init-groups'];
     return new Promise((resolve, reject) => {

@@ -16,6 +16,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
+import { inTurns } from './suites.ts';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -48,6 +49,8 @@ const failsTwice = `${preamble}test('bad', () => {
 
 /** A project with the runner and these end-to-end tests, open to every user. A minute of its limits lasts half a second. */
 class Project implements Disposable {
+  /** Of its runs, beside what they need. */
+  readonly environment: Record<string, string> = {};
   readonly #directory = mkdtempSync(join(tmpdir(), 'squash-runner-'));
 
   /** @param layers stands where `tests/support/clients-layer.ts` is */
@@ -82,7 +85,7 @@ class Project implements Disposable {
     const { status, stdout, stderr } = spawnSync(
       program,
       [join(this.#directory, 'tools/test/main.ts'), ...args],
-      { encoding: 'utf8', env },
+      { encoding: 'utf8', env: { ...env, ...this.environment } },
     );
     assert.equal(stderr, '');
     const end = stdout.slice(stdout.indexOf('\ntotal time'));
@@ -188,9 +191,22 @@ test('differs', { skip: 'a microVM differs' }, () => {});
   assert.equal(project.run('--only', 'e2e', 'differs').lastLine, '1 passed, 1 failed, 0 skipped');
 });
 
-test('files that are chosen for microVMs are there', () => {
+test('three turns of squash test have had all files, and a file that is named runs in each', () => {
+  const ran = `import { test } from 'node:test';\ntest(String(process.env['TEST_TURN']), () => {});\n`;
+  const names = ['microvm', 'microvm-fork', 'microvm-limits', 'microvm-memory'];
+  using project = new Project(Object.fromEntries(names.map((name) => [`e2e/${name}`, ran])));
+  const files = ['0', '1', '2'].map((turn): readonly string[] => {
+    project.environment['TEST_TURN'] = turn;
+    return project.run('--only', 'e2e', '--no-user').stdout.match(/e2e\/\S+(?=\.test)/g) ?? [];
+  });
+  assert.ok(files.every((each) => each.includes('e2e/microvm') && each.length === 2));
+  assert.equal(new Set(files.flat()).size, names.length);
+  assert.match(project.run('--only', 'e2e', '--no-user', 'e2e/').lastLine ?? '', /^4 passed/);
+});
+
+test('files that are chosen for microVMs, or take turns, are there', () => {
   const text = readFileSync(join(root, 'tools/test/on-vm.ts'), 'utf8');
-  const files = [...text.matchAll(/'(tests\/[^'*{]+)'/g)].map(([, path = '']) => path);
+  const files = [...[...text.matchAll(/'(tests\/[^'*{]+)'/g)].map(([, path = '']) => path), ...inTurns];
   assert.ok(files.length > 5);
   for (const path of files) assert.ok(existsSync(join(root, path)), path);
 });

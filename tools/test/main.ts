@@ -14,7 +14,17 @@ import { runLint, runNative } from './checks.ts';
 import { needsLayers, prepareLayers } from './layers.ts';
 import { runOnVms } from './on-vm.ts';
 import { endWhatIsLeft, runFiles } from './run-files.ts';
-import { filesOf, longOnly, root, stagesOf, suites, together } from './suites.ts';
+import {
+  filesOf,
+  isOfTurn,
+  longOnly,
+  root,
+  stagesOf,
+  type Suite,
+  suites,
+  together,
+  turnOfRun,
+} from './suites.ts';
 import { add, emptyTally, seconds, type Tally, tallyLine } from './tally.ts';
 
 const names = ['lint', 'native', ...suites.map((suite) => suite.name), 'on-vm', 'user'];
@@ -72,7 +82,10 @@ async function main(): Promise<Tally> {
   const options = parseOptions();
   const machine = thisMachine(options.long);
   // Tests that have a long form read this.
-  if (options.long) process.env['TEST_LONG'] = '1';
+  if (options.long) {
+    process.env['TEST_LONG'] = '1';
+    delete process.env['TEST_TURN'];
+  }
   // Each file is a process, and would strip the types of the same sources again. Node looks whether an entry still fits.
   process.env['NODE_COMPILE_CACHE'] ??= join(root, '.cache/test-compiled/tests');
   const isWanted = (name: string) => options.only.length === 0 || options.only.includes(name);
@@ -88,30 +101,31 @@ async function main(): Promise<Tally> {
     console.log(`  ${name} took ${seconds(began)}, ${busy.toFixed(1)} of ${cpus().length} processors busy`);
   }
   const wanted = suites.filter(({ name }) => isWanted(name));
+  const hasUsers = machine.isRoot && options.withUsers && isWanted('user');
+  const isWhole = options.long || options.patterns.length > 0;
+  const isInRun = isWhole ? () => true : sampled();
+  const files = (suite: Suite) => filesOf(suite, options.patterns).filter(isInRun);
   // One processor and downloads: the linters and the native tests run meanwhile.
-  const layers = prepareLayers(wanted.flatMap((suite) => filesOf(suite, options.patterns)));
+  const layers = prepareLayers(wanted.flatMap(files));
   let isPrepared = false;
   // Whoever awaits it is told.
   layers.then(
     () => (isPrepared = true),
     () => undefined,
   );
-  const hasUsers = machine.isRoot && options.withUsers && isWanted('user');
-  const isWhole = options.long || options.patterns.length > 0;
-  const isLeft = (file: string) =>
-    !isWhole && (longOnly.includes(file) || (hasUsers && asUsersAlone.includes(file)));
+  const isLeft = (file: string) => !isWhole && hasUsers && asUsersAlone.includes(file);
   if (isWanted('lint')) await stage('lint', () => runLint(options.patterns));
   if (isWanted('native')) await stage('native', () => runNative(options));
   for (const suite of options.isTogether ? [together(wanted)] : stagesOf(wanted)) {
-    const files = filesOf(suite, options.patterns).filter((file) => !isLeft(file));
-    if (files.length > 0) {
+    const here = files(suite).filter((file) => !isLeft(file));
+    if (here.length > 0) {
       await stage(suite.name, async () => {
         // Builds wait for downloads, and use one processor: what needs none of them runs beside.
         const isEarly = (file: string) => !isPrepared && !needsLayers(file);
-        const early = files.filter(isEarly);
+        const early = here.filter(isEarly);
         const first = await runFiles(suite, early, machine);
         await layers;
-        const others = files.filter((file) => !early.includes(file));
+        const others = here.filter((file) => !early.includes(file));
         return add(first, await runFiles(suite, others, machine));
       });
     }
@@ -126,6 +140,14 @@ async function main(): Promise<Tally> {
     await stage('user', () => runAsUsers({ long: options.long, patterns: options.patterns }));
   }
   return total;
+}
+
+/** Tests that try many things a third at a time read the turn, too. */
+function sampled(): (file: string) => boolean {
+  const turn = turnOfRun();
+  process.env['TEST_TURN'] = String(turn);
+  console.log(`of what takes turns: turn ${turn}`);
+  return (file) => !longOnly.includes(file) && isOfTurn(file, turn);
 }
 
 /** What all processors of this machine have worked, whoever they worked for: most of a test's processes are nobody's child here. */

@@ -4,6 +4,7 @@
  * What loads the machine (fork bombs, floods) runs one file at a time: its neighbours would fail for
  * want of CPU, not for a fault. Most of the others wait for a part of their time: one more than there are processors.
  */
+import { spawnSync } from 'node:child_process';
 import { globSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 
@@ -88,6 +89,48 @@ export const longOnly: readonly string[] = [
   'tests/vm/power.test.ts',
   'tests/vm/user-unit.test.ts',
 ];
+
+/**
+ * Files of minutes each, most with emulated machines, which are not in each run: a third of them, in turns, so that runs of three turns have
+ * had them all. All run with `--long`, and where they are named. What they are about is shown in each run by others, in part.
+ */
+export const inTurns: readonly string[] = [
+  // In each run: microvm and microvm-attacks, which is what most would notice first.
+  'tests/e2e/firecracker.test.ts',
+  'tests/e2e/microvm-fork.test.ts',
+  'tests/e2e/microvm-limits.test.ts',
+  'tests/e2e/microvm-memory.test.ts',
+  'tests/e2e/microvm-mounts.test.ts',
+  'tests/e2e/microvm-snapshot.test.ts',
+  'tests/e2e/microvm-stopped.test.ts',
+  'tests/faults/microvm.test.ts',
+  'tests/faults/microvm-kills.test.ts',
+  'tests/faults/microvm-restore.test.ts',
+  'tests/security/microvm-control.test.ts',
+  'tests/security/microvm-own-kernel.test.ts',
+  'tests/vm/apparmor.test.ts',
+  'tests/vm/host-suites.test.ts',
+  'tests/vm/system-unit.test.ts',
+];
+
+const turns = 3;
+
+/**
+ * Of which third a run is, by the commit: a commit has the same tests each time, and the next one others. Where there is no commit, by the
+ * day. `TEST_TURN=0` to `2` in the environment asks for one.
+ */
+export function turnOfRun(): number {
+  const wanted = /^[0-2]$/.exec(process.env['TEST_TURN'] ?? '')?.[0];
+  if (wanted !== undefined) return Number(wanted);
+  const { stdout } = spawnSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' });
+  const commit = /^[0-9a-f]{12}/.exec(stdout)?.[0];
+  return (commit === undefined ? Math.floor(Date.now() / 86_400_000) : Number.parseInt(commit, 16)) % turns;
+}
+
+export function isOfTurn(file: string, turn: number): boolean {
+  const at = inTurns.indexOf(file);
+  return at < 0 || at % turns === turn;
+}
 
 function testFolder(name: string, limits: { readonly minutes: number; readonly minutesLong: number }): Suite {
   return {
