@@ -10,7 +10,7 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { filesOf, isWanted, longOnly, root, suites } from './suites.ts';
+import { filesOf, isOfTurn, isWanted, longOnly, root, suites, turnOfRun } from './suites.ts';
 import { add, emptyTally, parseTally, type Tally } from './tally.ts';
 
 interface Kind {
@@ -211,12 +211,14 @@ const singleId = [
 /** Whole paths, for some files' names hold others'. */
 function filesFor(kind: Kind, isAll: boolean): readonly string[] {
   if (!isAll && !kind.withSubordinateIds) return singleId;
+  const turn = turnOfRun();
   const e2e = suites.find(({ name }) => name === 'e2e');
   const files = e2e === undefined ? [] : filesOf(e2e, []);
   if (isAll) return [...files, ...others, ...othersLong];
   const isElsewhere = (file: string) =>
     sameForAll.includes(file) ||
     longOnly.includes(file) ||
+    !isOfTurn(file, turn) ||
     (singleId.includes(file) && !asUsersAlone.includes(file));
   return [...files, ...others].filter((file) => !isElsewhere(file));
 }

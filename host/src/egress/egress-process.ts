@@ -32,11 +32,11 @@ export interface StartedEgress {
 
 /** EX_IOERR of sysexits.h, as `egress/src/main.ts` uses it. */
 const exitInputOutput = 74;
-/** The young generation begins at its size: growing to it while the program is loaded copied twice what is kept, a tenth of a start's page faults. */
+/** The young generation begins at a size that the program's start does not fill: with 4 MB each collection copied what is kept, a tenth of a start's page faults. */
 export const memoryFlags = [
   `--max-old-space-size=${limits.egressHeapMb}`,
-  '--min-semi-space-size=4',
-  '--max-semi-space-size=4',
+  '--min-semi-space-size=8',
+  '--max-semi-space-size=8',
 ];
 const program = programWords('egress/src/main.ts');
 
