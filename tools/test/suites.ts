@@ -100,6 +100,8 @@ export const inTurns: readonly (readonly string[])[] = [
     'tests/e2e/firecracker.test.ts',
     'tests/e2e/images.test.ts',
     'tests/e2e/microvm-fork.test.ts',
+    'tools/setup/build-codemode.test.ts',
+    'tools/setup/libraries.test.ts',
     'tests/faults/microvm.test.ts',
     'tests/faults/microvm-kills.test.ts',
     'tests/vm/system-unit.test.ts',
@@ -111,6 +113,7 @@ export const inTurns: readonly (readonly string[])[] = [
     'tests/e2e/microvm-stopped.test.ts',
     'tests/e2e/image-push.test.ts',
     'tests/security/microvm-control.test.ts',
+    'tools/setup/build-programs.test.ts',
     'tests/vm/apparmor.test.ts',
   ],
   [

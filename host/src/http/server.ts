@@ -243,6 +243,14 @@ export class HttpServer {
     server.on('upgrade', (incoming: IncomingMessage, socket: Duplex, head: Buffer) =>
       this.#upgrade({ incoming, socket, head }, transport, newcomers),
     );
+    // Where nobody listens Node cuts the connection.
+    server.on('connect', (_incoming: IncomingMessage, socket: Duplex) => {
+      socket.on('error', () => socket.destroy());
+      refuseUpgrade(
+        { socket, path: '' },
+        new AppError('invalid_request', 'CONNECT is for proxies: this is none'),
+      );
+    });
     server.on('clientError', (error, socket) => this.#unparsed(error, socket));
     this.#servers.push(server);
     return server;
@@ -331,16 +339,10 @@ export class HttpServer {
   }
 
   #refuse(incoming: IncomingMessage, outgoing: ServerResponse, error: AppError): void {
-    const { status, headers, body } = errorAnswer(error, dialectOf(incoming.url ?? ''));
-    this.#options.counters.record('none', status, 0);
-    // What the refused client still sends is not read: the connection ends with the answer.
-    outgoing.writeHead(status, {
-      ...headers,
-      connection: 'close',
-      'content-length': Buffer.byteLength(body),
-    });
-    outgoing.end(body);
-    incoming.resume();
+    const answer = errorAnswer(error, dialectOf(incoming.url ?? ''));
+    this.#options.counters.record('none', answer.status, 0);
+    const last = { ...answer, headers: { ...answer.headers, connection: 'close' } };
+    sendAnswer(last, incoming, outgoing).catch(() => outgoing.destroy());
   }
 
   #upgrade(
