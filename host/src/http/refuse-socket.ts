@@ -69,3 +69,12 @@ export function refuseUpgrade(
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head}\r\n${body}`);
   socket.once('finish', () => socket.destroy());
 }
+
+/** A proxy's method. Node cuts the connection where nobody hears of it. */
+export function refuseConnect(socket: Duplex): void {
+  socket.on('error', () => socket.destroy());
+  refuseUpgrade(
+    { socket, path: '' },
+    new AppError('invalid_request', 'CONNECT is for proxies: this is none'),
+  );
+}

@@ -35,7 +35,7 @@ import { misplacedToken } from './misplaced-token.ts';
 import { Newcomers } from './newcomers.ts';
 import { dialectOf, errorAnswer } from './problem.ts';
 import type { OtherHosts, Sender, Transport } from './other-hosts.ts';
-import { refuseSocket, refuseUpgrade } from './refuse-socket.ts';
+import { refuseConnect, refuseSocket, refuseUpgrade } from './refuse-socket.ts';
 import { listenOnSocket } from './socket-path.ts';
 import { refuseUnparsed } from './unparsed.ts';
 import { ticketOf } from './tickets.ts';
@@ -243,14 +243,7 @@ export class HttpServer {
     server.on('upgrade', (incoming: IncomingMessage, socket: Duplex, head: Buffer) =>
       this.#upgrade({ incoming, socket, head }, transport, newcomers),
     );
-    // Where nobody listens Node cuts the connection.
-    server.on('connect', (_incoming: IncomingMessage, socket: Duplex) => {
-      socket.on('error', () => socket.destroy());
-      refuseUpgrade(
-        { socket, path: '' },
-        new AppError('invalid_request', 'CONNECT is for proxies: this is none'),
-      );
-    });
+    server.on('connect', (_incoming: IncomingMessage, socket: Duplex) => refuseConnect(socket));
     server.on('clientError', (error, socket) => this.#unparsed(error, socket));
     this.#servers.push(server);
     return server;
