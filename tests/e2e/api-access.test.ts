@@ -2,9 +2,7 @@
 import assert from 'node:assert/strict';
 import { stat } from 'node:fs/promises';
 import { request } from 'node:http';
-import { connect } from 'node:net';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { ApiClient } from '../support/api-client.ts';
 import { TestDaemon } from '../support/daemon.ts';
@@ -49,7 +47,7 @@ test('a daemon with a token asks for it over TCP and nowhere else', async () => 
   assert.ok(!info.text.includes(token));
 });
 
-test('whoever is refused hears it: in the middle of a long body, and for a method of proxies', async () => {
+test('whoever is refused hears it in the middle of a long body', async () => {
   await using daemon = await TestDaemon.start({ env: { SQUASH_AUTH_TOKEN: token } });
   const long = Buffer.alloc(24_000_000);
   for (let count = 0; count < 4; count += 1) {
@@ -57,9 +55,6 @@ test('whoever is refused hears it: in the middle of a long body, and for a metho
     const { status } = await fetch(`${daemon.url}/v1/images?name=x`, { method: 'PUT', headers, body: long });
     assert.equal(status, 401);
   }
-  const proxied = connect(daemon.port, '127.0.0.1');
-  proxied.write('CONNECT example.test:443 HTTP/1.1\r\nHost: example.test:443\r\n\r\n');
-  assert.match(await text(proxied), /^HTTP\/1\.1 400 [^]*"invalid_request"/);
 });
 
 test('SQUASH_STRICT_CONTENT_TYPE brings the original’s 415 back', async () => {

@@ -349,7 +349,10 @@ test('bytes that are no HTTP get an answer and lose their connection', async () 
       'POST /cgi-bin/api/sandboxes HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n',
       /^HTTP\/1\.1 400 /,
     ],
-    ['CONNECT evil.test:443 HTTP/1.1\r\nhost: localhost\r\n\r\n', /^$/],
+    [
+      'CONNECT evil.test:443 HTTP/1.1\r\nhost: localhost\r\n\r\n',
+      /^HTTP\/1\.1 400 [^]*CONNECT is for proxies/,
+    ],
   ];
   for (const [bytes, expected] of cases) {
     const socket = connect(server.port, '127.0.0.1');
