@@ -29,6 +29,7 @@ import { exampleOf } from '../support/operation-request.ts';
 import { TestBucket } from '../support/bucket.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { DockerRegistry } from '../support/docker-registry.ts';
+import { thisTurn } from '../support/turn.ts';
 import { waitFor } from '../support/wait.ts';
 
 const token = 'token-of-the-curl-test';
@@ -482,7 +483,7 @@ ${asHere}`;
   };
 }
 
-for (const [id, operation] of Object.entries(operations) as [OperationId, Operation][]) {
+for (const [id, operation] of thisTurn(Object.entries(operations) as [OperationId, Operation][])) {
   test(`curl works ${id} as docs/api.md prints it`, async () => {
     assert.ok(Object.hasOwn(needs, id), `say in the table of this file what ${id} needs`);
     await emptied();

@@ -13,6 +13,7 @@ import { quickstartModules, repository } from '../support/base-layer.ts';
 import { cliEnvironment, endOf } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { freePort } from '../support/free-port.ts';
+import { thisTurn } from '../support/turn.ts';
 
 let directory: string;
 let daemon: TestDaemon;
@@ -58,7 +59,7 @@ async function runBlock(block: string, env: Readonly<Record<string, string>>): P
   return stdout.toString();
 }
 
-for (const [page, count, printed] of [
+const pages = [
   ['cli.md', 2, /^42$[\s\S]*\d script\.py$/m],
   ['api.md', 2, /"stdout":"hello\\n"[\s\S]*"allowed":true/],
   [
@@ -95,7 +96,9 @@ for (const [page, count, printed] of [
   ],
   ['volumes.md', 2, /^kept$[\s\S]*^monday +vol_/m],
   ['secrets.md', 4, /^sk-[\w-]{40,}$[\s\S]*"allowed_hosts":\["api.openai.com"\]/m],
-] as const) {
+] as const;
+
+for (const [page, count, printed] of thisTurn(pages)) {
   test(`the commands of docs/${page} work in their order`, async () => {
     const blocks = (await blocksOf(page)).slice(0, count);
     assert.equal(blocks.length, count);

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { thisTurn } from '../support/turn.ts';
 import { clients } from './clients.ts';
 import { canary } from './world/events.ts';
 import { useWorld } from './world/use-world.ts';
@@ -28,7 +29,7 @@ async function arrivedOnce(mark: number): Promise<void> {
   for (const said of authorized) assert.equal(said, `Bearer ${value}`);
 }
 
-for (const client of clients) {
+for (const client of thisTurn(clients)) {
   test(`${client.name} reaches an allowed host through a tunnel`, { skip: needsRoot }, async () => {
     const mark = await world().mark();
     const output = await world().output('box', client.fetch('https://www.allowed.test/hello'));

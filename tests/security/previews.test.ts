@@ -56,7 +56,7 @@ describe('a preview', () => {
       [`GET /v1/info HTTP/1.1\r\nhost: ${scene.host('3000-dev')}, ${api}\r\n`, 403],
       [`GET /v1/info HTTP/1.1\r\nhost: ${api}/3000-dev.localhost\r\n`, 403],
       [`GET /v1/info HTTP/1.1\r\nhost: user@3000-dev.localhost\r\n`, 403],
-      [`CONNECT ${api} HTTP/1.1\r\n${host()}`, undefined],
+      [`CONNECT ${api} HTTP/1.1\r\n${host()}`, 400],
       [`OPTIONS * HTTP/1.1\r\n${host()}`, 400],
     ] as const) {
       const answer = await scene.raw(`${head}connection: close\r\n\r\n`, 1_000);

@@ -18,7 +18,11 @@ import { UnderAttack, type UnderAttackOptions } from './under-attack.ts';
 
 const directory = '/work';
 
-export function runFileAttempts(where: string, options: UnderAttackOptions = {}): void {
+export function runFileAttempts(
+  where: string,
+  options: UnderAttackOptions = {},
+  attempts = fileOperationAttempts,
+): void {
   const stack = new AsyncDisposableStack();
   let scene: UnderAttack;
   let ground: Omit<Ground, 'bait'>;
@@ -54,7 +58,7 @@ export function runFileAttempts(where: string, options: UnderAttackOptions = {})
 
   after(() => stack.disposeAsync());
 
-  for (const attempt of fileOperationAttempts) {
+  for (const attempt of attempts) {
     test(`${where} holds when ${attempt.id} is tried`, async () => {
       await using bait = await Bait.make();
       const own = { ...ground, bait };

@@ -10,6 +10,7 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { thisTurn } from '../../tests/support/turn.ts';
 import { filesOf, isOfTurn, isWanted, longOnly, root, suites, turnOfRun } from './suites.ts';
 import { add, emptyTally, parseTally, type Tally } from './tally.ts';
 
@@ -220,7 +221,10 @@ function filesFor(kind: Kind, isAll: boolean): readonly string[] {
     longOnly.includes(file) ||
     !isOfTurn(file, turn) ||
     (singleId.includes(file) && !asUsersAlone.includes(file));
-  return [...files, ...others].filter((file) => !isElsewhere(file));
+  const chosen = [...files, ...others].filter((file) => !isElsewhere(file));
+  const isAlone = (file: string): boolean => asUsersAlone.includes(file);
+  // What root has run as well is a user's in one of three turns.
+  return [...chosen.filter(isAlone), ...thisTurn(chosen.filter((file) => !isAlone(file)))];
 }
 
 /** Podman of root's that is ended leaves this behind, and no box has a copy of a directory in which something else is mounted. */
