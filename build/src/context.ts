@@ -226,13 +226,18 @@ export function textOf(path: string): string | undefined {
   }
   try {
     const facts = fstatSync(file);
-    const why = facts.isFile() ? undefined : 'it is no file';
-    const unfit = facts.size > textBytesMax ? `it has more than ${textBytesMax} bytes` : why;
-    if (unfit !== undefined) throw new BuildProblem('context_invalid', `can't read "${path}": ${unfit}`);
+    if (!facts.isFile()) throw unread(path, 'it is no file');
+    if (facts.size > textBytesMax) throw unread(path, `it has more than ${textBytesMax} bytes`);
     return readFileSync(file, 'utf8');
+  } catch (cause) {
+    throw cause instanceof BuildProblem ? cause : unread(path, whyNot(cause));
   } finally {
     closeSync(file);
   }
+}
+
+function unread(path: string, why: string): BuildProblem {
+  return new BuildProblem('context_invalid', `can't read "${path}": ${why}`);
 }
 
 /** A file is opened without following what may stand there, or above it, by now. */

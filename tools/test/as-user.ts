@@ -11,7 +11,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, 
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { thisTurn } from '../../tests/support/turn.ts';
-import { filesOf, isOfTurn, isWanted, longOnly, root, suites, turnOfRun } from './suites.ts';
+import { filesOf, inTurns, isOfTurn, isWanted, longOnly, root, suites, turnOfRun } from './suites.ts';
 import { add, emptyTally, parseTally, type Tally } from './tally.ts';
 
 interface Kind {
@@ -210,21 +210,22 @@ const singleId = [
 ];
 
 /** Whole paths, for some files' names hold others'. */
-function filesFor(kind: Kind, isAll: boolean): readonly string[] {
+export function filesFor(kind: Pick<Kind, 'withSubordinateIds'>, isAll: boolean): readonly string[] {
   if (!isAll && !kind.withSubordinateIds) return singleId;
-  const turn = turnOfRun();
   const e2e = suites.find(({ name }) => name === 'e2e');
   const files = e2e === undefined ? [] : filesOf(e2e, []);
   if (isAll) return [...files, ...others, ...othersLong];
+  const turn = turnOfRun();
   const isElsewhere = (file: string) =>
     sameForAll.includes(file) ||
     longOnly.includes(file) ||
-    !isOfTurn(file, turn) ||
     (singleId.includes(file) && !asUsersAlone.includes(file));
   const chosen = [...files, ...others].filter((file) => !isElsewhere(file));
-  const isAlone = (file: string): boolean => asUsersAlone.includes(file);
-  // What root has run as well is a user's in one of three turns.
-  return [...chosen.filter(isAlone), ...thisTurn(chosen.filter((file) => !isAlone(file)))];
+  const ownTurn = inTurns.flat();
+  // What root has run as well is a user's in one of three turns: of a list that is the same in each of them.
+  const isInAll = (file: string): boolean => asUsersAlone.includes(file) || ownTurn.includes(file);
+  const rest = thisTurn(chosen.filter((file) => !isInAll(file)));
+  return [...chosen.filter((file) => isInAll(file) && isOfTurn(file, turn)), ...rest];
 }
 
 /** Podman of root's that is ended leaves this behind, and no box has a copy of a directory in which something else is mounted. */

@@ -16,6 +16,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
+import { filesFor } from './as-user.ts';
 import { inTurns } from './suites.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -205,6 +206,27 @@ test('three turns of squash test have had all files, and a file that is named ru
   assert.ok(files.every((each) => each.includes('e2e/microvm') && each.length === 2));
   assert.equal(new Set(files.flat()).size, names.length);
   assert.match(project.run('--only', 'e2e', '--no-user', 'e2e/').lastLine ?? '', /^4 passed/);
+});
+
+test('three turns have had all files that a user runs', () => {
+  const before = process.env['TEST_TURN'];
+  const filesIn = (turn: string | undefined): readonly string[] => {
+    if (turn === undefined) delete process.env['TEST_TURN'];
+    else process.env['TEST_TURN'] = turn;
+    return filesFor({ withSubordinateIds: true }, false);
+  };
+  try {
+    const turns = ['0', '1', '2'].map(filesIn);
+    const all = filesIn(undefined);
+    assert.ok(turns.every(({ length }) => length < all.length));
+    assert.deepEqual(
+      all.filter((file) => !turns.flat().includes(file)),
+      [],
+    );
+  } finally {
+    if (before === undefined) delete process.env['TEST_TURN'];
+    else process.env['TEST_TURN'] = before;
+  }
 });
 
 test('files that are chosen for microVMs, or take turns, are there', () => {

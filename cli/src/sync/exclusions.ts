@@ -1,11 +1,14 @@
 /** What `squash sync` leaves alone on both sides, in the language of `.gitignore`. */
-import { existsSync, readFileSync } from 'node:fs';
+import { lstatSync, readFileSync } from 'node:fs';
 import { CliFailure, fileProblem } from '../failure.ts';
 import { readTextFile } from '../text-file.ts';
 import { parentsOf } from './tree.ts';
 
 /** Read from the directory here when it is there. Sent, never fetched: a sandbox has no say in it. */
 export const exclusionFile = '.squashignore';
+
+/** More is no list that anybody wrote. */
+const fileBytesMax = 1_048_576;
 
 interface Rule {
   readonly pattern: RegExp;
@@ -40,14 +43,18 @@ export function excludesOf(lines: readonly string[]): Excludes {
 /** Of the directory's own file, which whoever made the directory may have made. */
 export function ownExclusionLines(directory: string): readonly string[] {
   const file = `${directory}/${exclusionFile}`;
-  return existsSync(file) ? readTextFile(file, 'file_unreadable').split('\n') : [];
+  const isThere = lstatSync(file, { throwIfNoEntry: false }) !== undefined;
+  return isThere ? readTextFile(file, 'file_unreadable').split('\n') : [];
 }
 
-/** Of a file that is named. */
+/** Of a file that is named; it may be a pipe. */
 export function readExclusionLines(file: string): readonly string[] {
   try {
-    return readFileSync(file, 'utf8').split('\n');
+    const text = readFileSync(file);
+    if (text.length > fileBytesMax) throw new CliFailure('file_unreadable', `"${file}" is too long`);
+    return text.toString('utf8').split('\n');
   } catch (cause) {
+    if (cause instanceof CliFailure) throw cause;
     throw new CliFailure('file_unreadable', `can't read "${file}": ${fileProblem(cause)}`);
   }
 }

@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { type Answer, sendAnswer } from './answer.ts';
+import { bodyChunks } from './upload.ts';
 
 interface Scene extends AsyncDisposable {
   /** A connection that has sent this. */
@@ -130,6 +131,26 @@ test('a refused body that is long ends its connection with the answer, which say
     // No reset: all of it was taken.
     await once(client.resume(), 'end');
   }
+});
+
+test('so does one that is refused in its middle', { timeout: 20_000 }, async () => {
+  const server = createServer((incoming, outgoing) => {
+    const refuse = async (): Promise<void> => {
+      for await (const chunk of bodyChunks(incoming)) if (chunk.length > 0) break;
+      await sendAnswer({ status: 413, headers: {}, body: 'no' }, incoming, outgoing);
+    };
+    refuse().catch(assert.fail);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  const part = 'x'.repeat(1_000_000);
+  client.write(`PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000\r\n\r\n${part}`);
+  await once(client, 'data');
+  client.write(part.repeat(8));
+  // A reset is an error.
+  await once(client.resume(), 'end');
+  server.close();
 });
 
 test('of clients that do not take large answers the first are cut off, and the next is served', {

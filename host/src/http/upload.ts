@@ -63,10 +63,15 @@ async function writeAll(file: FileHandle, chunk: Buffer): Promise<void> {
 /** A body as it comes. @throws request_timeout, invalid_request where it ends early */
 export async function* bodyChunks(incoming: IncomingMessage): AsyncGenerator<Buffer, void, void> {
   const iterator = incoming.iterator({ destroyOnReturn: false });
-  for (;;) {
-    const result = await beforeSilence(iterator.next());
-    if (result.done === true) break;
-    yield result.value as Buffer;
+  try {
+    for (;;) {
+      const result = await beforeSilence(iterator.next());
+      if (result.done === true) break;
+      yield result.value as Buffer;
+    }
+  } finally {
+    // Where it ends early the body is another reader's. Not awaited: one that was silent is still being waited for.
+    iterator.return?.().catch(() => undefined);
   }
   if (!incoming.complete) throw new AppError('invalid_request', 'the body ended early');
 }
