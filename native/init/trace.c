@@ -221,6 +221,8 @@ int trace_start(uid_t uid, gid_t gid) {
   return 0;
 }
 
+bool trace_is_on(void) { return is_started; }
+
 bool trace_keep_channel(int fd) {
   if (!is_started) return false;
   if (channel[1] != fd) (void)dup3(channel[1], fd, O_CLOEXEC);
