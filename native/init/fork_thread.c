@@ -78,6 +78,7 @@ static void forget_marks(void) {
 }
 
 static void *run(void *unused) {
+  (void)prctl(PR_SET_NAME, "squash-start");
   (void)unused;
   for (;;) {
     while (is_wanted == 0) wait_while(&is_wanted, 0, NULL);

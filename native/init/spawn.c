@@ -167,14 +167,15 @@ static void keep(const struct exec_request *spec, const struct child_ends *ends)
 
 /* Returns its pid, or -1 with errno. */
 static pid_t start_child(const struct exec_request *spec, const struct child_ends *ends) {
-  if (!trace_is_on() && fork_thread_is_free()) {
+  bool may_share = !trace_is_on();
+  if (may_share && fork_thread_is_free()) {
     keep(spec, ends);
     return fork_thread_start(run_kept);
   }
   pid_t pid = machine_fork();
   if (pid == 0) run_child(spec, ends);
   /* Not before: the first command comes when its sandbox has just begun, and somebody waits for both. */
-  fork_thread_prepare();
+  if (may_share) fork_thread_prepare();
   return pid;
 }
 

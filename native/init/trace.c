@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -185,6 +186,7 @@ static void become_user(void) {
 }
 
 static void *run(void *unused) {
+  (void)prctl(PR_SET_NAME, "squash-trace");
   (void)unused;
   enum { BATCH = 32 };
   struct epoll_event events[BATCH];

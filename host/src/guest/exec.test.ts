@@ -79,6 +79,8 @@ test(
       assert.match(status, new RegExp(`${name}:\\t0{16}\n`));
     assert.equal((await run(guest, ['ls', '/proc/self/fd'])).stdout, '0\n1\n2\n3\n'); // 3 is the directory it lists.
     assert.equal((await run(guest, ['cat', '/proc/self/oom_score_adj'])).stdout, '500\n');
+    const own = await readFile('/proc/self/oom_score_adj', 'utf8');
+    assert.equal(await readFile(`/proc/${guest.pid}/oom_score_adj`, 'utf8'), own, 'PID 1 goes last');
     const limits = (await run(guest, ['cat', '/proc/self/limits'], { openFilesMax: 77 })).stdout;
     assert.match(limits, /Max open files +77 +77 /);
     assert.match(limits, /Max core file size +1 +1 /);
@@ -91,6 +93,7 @@ test(
 
 test('exec becomes user and group without the groups of PID 1', asRoot, async () => {
   await using guest = await RealGuest.start();
+  await run(guest, ['true']);
   const ran = await run(guest, ['sh', '-c', 'id -u; id -g; id -G'], { uid: 12_345, gid: 23_456 });
   assert.equal(ran.stdout, '12345\n23456\n23456\n');
 });
