@@ -59,7 +59,7 @@ void raise_oom_score(void) {
 }
 
 int become(uid_t uid, gid_t gid) {
-  /* The C library's calls look for other threads, of which there are none, in four calls each.
+  /* The C library's calls would have every thread it knows change its ids: in PID 1's memory these are PID 1's.
    * EPERM: a user namespace without a group range. Nobody in it can take on another group, so none is dropped. */
   if (syscall(SYS_setgroups, 0, NULL) != 0 && errno != EPERM) return -1;
   if (syscall(SYS_setresgid, gid, gid, gid) != 0) return -1;
