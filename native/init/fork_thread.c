@@ -85,8 +85,8 @@ static void *run(void *unused) {
     is_wanted = 0;
     long pid = share(wanted_child);
     forget_marks();
+    begun = (int)pid;
     is_busy = false;
-    if (pid < 0) begun = (int)pid;
     wake(&begun); /* The child may have ended before it could. */
   }
   return NULL;
