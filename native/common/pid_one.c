@@ -7,6 +7,7 @@
  */
 #include "common/pid_one.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -100,19 +101,28 @@ int pid_one_confine(void) {
 
 int pid_one_disarm(void) { return is_confined ? confine_capabilities(false) : 0; }
 
-void pid_one_end_descendants(void) {
+/* Ends the children of one of our threads, and returns how many there were. */
+static int end_children_of(const char *thread) {
   char path[64];
-  (void)snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-  for (;;) {
-    FILE *children = fopen(path, "re");
-    if (children == NULL) return;
-    int pid, found = 0;
-    while (fscanf(children, "%d", &pid) == 1) {
-      found++;
-      (void)kill(pid, SIGKILL); /* An unreaped child: the number is its own. */
-    }
-    (void)fclose(children);
-    if (found == 0) return;
-    (void)waitpid(-1, NULL, 0);
+  (void)snprintf(path, sizeof path, "/proc/self/task/%.20s/children", thread);
+  FILE *children = fopen(path, "re");
+  if (children == NULL) return 0;
+  int pid, found = 0;
+  while (fscanf(children, "%d", &pid) == 1) {
+    found++;
+    (void)kill(pid, SIGKILL); /* An unreaped child: the number is its own. */
+  }
+  (void)fclose(children);
+  return found;
+}
+
+void pid_one_end_descendants(void) {
+  for (int found = 1; found > 0;) {
+    DIR *threads = opendir("/proc/self/task");
+    if (threads == NULL) return;
+    found = 0;
+    for (const struct dirent *thread; (thread = readdir(threads)) != NULL;) found += end_children_of(thread->d_name);
+    (void)closedir(threads);
+    if (found > 0) (void)waitpid(-1, NULL, 0);
   }
 }

@@ -1,4 +1,4 @@
-/* Starting a command: see spawn.h. The child runs nothing but system calls between fork and execve. */
+/* Starting a command: see spawn.h. The child runs nothing but system calls until execve, and most have PID 1's memory meanwhile. */
 #include "init/spawn.h"
 #include "init/machine.h"
 
@@ -16,6 +16,7 @@
 
 #include "common/descriptor.h"
 #include "init/set_id.h"
+#include "init/fork_thread.h"
 #include "init/trace.h"
 
 enum spawn_step { STEP_SESSION, STEP_TERMINAL, STEP_LIMITS, STEP_USER, STEP_CWD, STEP_FILTER, STEP_TRACE, STEP_EXECUTE };
@@ -58,7 +59,7 @@ void raise_oom_score(void) {
 }
 
 int become(uid_t uid, gid_t gid) {
-  /* The C library's calls look for other threads, of which there are none, in four calls each.
+  /* The C library's calls would have every thread it knows change its ids: in PID 1's memory these are PID 1's.
    * EPERM: a user namespace without a group range. Nobody in it can take on another group, so none is dropped. */
   if (syscall(SYS_setgroups, 0, NULL) != 0 && errno != EPERM) return -1;
   if (syscall(SYS_setresgid, gid, gid, gid) != 0) return -1;
@@ -131,6 +132,53 @@ static _Noreturn void run_child(const struct exec_request *spec, const struct ch
   fail(STEP_EXECUTE, execute(spec->arguments, spec->environment));
 }
 
+/* What a child in our memory works from: the request's own memory is the next request's before it is done. */
+static struct {
+  struct exec_request spec;
+  struct child_ends ends;
+  char *words[2 * (FRAME_FIELDS_MAX + 1)];
+  char text[FRAME_PAYLOAD_BYTES_MAX + 1];
+} kept;
+
+static _Noreturn void run_kept(void) {
+  run_child(&kept.spec, &kept.ends);
+}
+
+/* The words at `at`, their text at `text`; returns where the next text goes. All of it was one payload, with a header for each word. */
+static char *keep_words(char *const *from, char **at, char *text) {
+  for (; *from != NULL; from++) {
+    *at++ = text;
+    text = stpcpy(text, *from) + 1;
+  }
+  *at = NULL;
+  return text;
+}
+
+static void keep(const struct exec_request *spec, const struct child_ends *ends) {
+  kept.spec = *spec;
+  kept.ends = *ends;
+  char **environment = &kept.words[FRAME_FIELDS_MAX + 1];
+  char *cwd = keep_words(spec->environment, environment, keep_words(spec->arguments, kept.words, kept.text));
+  (void)stpcpy(cwd, spec->cwd);
+  kept.spec.arguments = kept.words;
+  kept.spec.environment = environment;
+  kept.spec.cwd = cwd;
+}
+
+/* Returns its pid, or -1 with errno. */
+static pid_t start_child(const struct exec_request *spec, const struct child_ends *ends) {
+  bool may_share = !trace_is_on();
+  if (may_share && fork_thread_is_free()) {
+    keep(spec, ends);
+    return fork_thread_start(run_kept);
+  }
+  pid_t pid = machine_fork();
+  if (pid == 0) run_child(spec, ends);
+  /* Not before: the first command comes when its sandbox has just begun, and somebody waits for both. */
+  if (may_share) fork_thread_prepare();
+  return pid;
+}
+
 static int open_pipe(int *read_end, int *write_end, int *nonblocking_end) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return errno;
@@ -182,9 +230,8 @@ int spawn(const struct exec_request *spec, int null_fd, struct spawned *out) {
   }
   if (failure == 0) failure = trace_start(spec->uid, spec->gid);
   if (failure == 0) {
-    out->pid = machine_fork();
+    out->pid = start_child(spec, &ends);
     if (out->pid < 0) failure = errno;
-    if (out->pid == 0) run_child(spec, &ends);
   }
   if (!spec->tty) {
     close_fd(&ends.output);

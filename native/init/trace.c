@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -185,6 +186,7 @@ static void become_user(void) {
 }
 
 static void *run(void *unused) {
+  (void)prctl(PR_SET_NAME, "squash-trace");
   (void)unused;
   enum { BATCH = 32 };
   struct epoll_event events[BATCH];
@@ -220,6 +222,8 @@ int trace_start(uid_t uid, gid_t gid) {
   is_started = true;
   return 0;
 }
+
+bool trace_is_on(void) { return is_started; }
 
 bool trace_keep_channel(int fd) {
   if (!is_started) return false;

@@ -27,6 +27,8 @@
 void trace_want(void);
 /* PID 1, before it forks a command of this user: makes the thread, once. Returns 0 or an errno. */
 int trace_start(uid_t uid, gid_t gid);
+/* Whether commands are traced. */
+bool trace_is_on(void);
 /* Command: puts its end of the channel at `fd`. False: nothing is traced. */
 bool trace_keep_channel(int fd);
 /* Command: from here on each call with a path is noted. Closes `channel`. Returns 0, or -1 with errno, and then nothing with a path can be called. */

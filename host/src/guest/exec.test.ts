@@ -1,6 +1,8 @@
 /** Commands through the client and a real PID 1: what they get, how they end, what is reported. */
 import assert from 'node:assert/strict';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
@@ -77,6 +79,8 @@ test(
       assert.match(status, new RegExp(`${name}:\\t0{16}\n`));
     assert.equal((await run(guest, ['ls', '/proc/self/fd'])).stdout, '0\n1\n2\n3\n'); // 3 is the directory it lists.
     assert.equal((await run(guest, ['cat', '/proc/self/oom_score_adj'])).stdout, '500\n');
+    const own = await readFile('/proc/self/oom_score_adj', 'utf8');
+    assert.equal(await readFile(`/proc/${guest.pid}/oom_score_adj`, 'utf8'), own, 'PID 1 goes last');
     const limits = (await run(guest, ['cat', '/proc/self/limits'], { openFilesMax: 77 })).stdout;
     assert.match(limits, /Max open files +77 +77 /);
     assert.match(limits, /Max core file size +1 +1 /);
@@ -89,6 +93,7 @@ test(
 
 test('exec becomes user and group without the groups of PID 1', asRoot, async () => {
   await using guest = await RealGuest.start();
+  await run(guest, ['true']);
   const ran = await run(guest, ['sh', '-c', 'id -u; id -g; id -G'], { uid: 12_345, gid: 23_456 });
   assert.equal(ran.stdout, '12345\n23456\n23456\n');
 });
@@ -174,6 +179,31 @@ test('a stopped command that runs out of time ends', options, async () => {
   const exec = await guest.client.exec(specOf(['sleep', '60'], { timeoutMs: 100 }));
   exec.signal(19);
   assert.deepEqual(ending((await drain(exec)).outcome), { exitCode: undefined, signal: 15, timedOut: true });
+});
+
+/** Whoever opens the file for another purpose waits until its standard input ends. */
+const leaseHolder = `
+import fcntl, os, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+fcntl.fcntl(os.open(sys.argv[1], os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("held", flush=True)
+sys.stdin.read()
+`;
+
+test('who waits for the opening of a program holds up nobody else', options, async () => {
+  await using guest = await RealGuest.start();
+  const program = join(guest.directory, 'held');
+  await copyFile('/bin/echo', program);
+  const holder = spawn('python3', ['-c', leaseHolder, program], { stdio: ['pipe', 'pipe', 'inherit'] });
+  await once(holder.stdout, 'data');
+  // The first of a PID 1 is forked; of the next one waits in its memory, and is not to have the words of those behind it.
+  await run(guest, ['true']);
+  const waiting = ['one', 'two', 'three'].map((word) => run(guest, [program, word], { env: { OF: word } }));
+  for (const word of ['four', 'five'])
+    assert.equal((await run(guest, ['echo', word], { env: { OF: word } })).stdout, `${word}\n`);
+  holder.stdin.end();
+  const told = (await Promise.all(waiting)).map(({ stdout }) => stdout);
+  assert.deepEqual(told, ['one\n', 'two\n', 'three\n']);
 });
 
 test('a background child neither delays the exit nor dies of it', options, async () => {
