@@ -1,6 +1,7 @@
 /*
  * No set-uid and no set-gid files, for a box that writes places of the host: what it makes there belongs to whoever started it, and another
- * user of the machine would become him by it. Inside, such a bit does nothing.
+ * user of the machine would become him by it. Inside, such a bit does nothing. Nor does any get capabilities: what root's box gives a
+ * file, the machine's kernel gives whoever runs it.
  *
  * Each command loads one more filter before its program; after it none, but where programs may make sandboxes of their own. The
  * sandbox's own filter can't have it: the mode of openat2 is behind a pointer, so that call is absent for commands, and PID 1 needs it
