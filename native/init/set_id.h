@@ -1,5 +1,6 @@
 /*
- * No set-uid and no set-gid files, for a box that writes places of the host: what it makes there belongs to whoever started it, and another
+ * No set-uid and no set-gid files, for whoever writes places of the host as the user who started it (a box, and in single-id mode a sandbox
+ * that has a directory of it): what it makes there is that user's, and another
  * user of the machine would become him by it. Inside, such a bit does nothing. Nor does any get capabilities: what root's box gives a
  * file, the machine's kernel gives whoever runs it.
  *
