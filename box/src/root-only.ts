@@ -1,15 +1,16 @@
 /** What root alone may read of a directory that boxes see: as another user's it would be closed, and root's box is root's. */
 import { type Dirent, lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { isErrno } from '@squash/base/errno';
 
 /** Where installations and administrators put files of root's beside what everybody reads. */
-const directories = ['/etc', '/opt'];
+const directories = ['/etc', '/opt', '/usr/local/etc'];
 /** Each is a rule, of which a box has 200. */
 const pathsMax = 80;
 
 const [readableToAll, writableToAll, searchableToAll] = [0o004, 0o002, 0o005];
 
-/** Directories as a whole. Where they are very many, the entries of `/etc` and `/opt` that they lie in. */
+/** Directories as a whole. Where they are very many, the entries of those that they lie in. */
 export function rootOnly(among: readonly string[] = directories): readonly string[] {
   const found = among.map((directory) => ({ directory, paths: [...closedBelow(directory)] }));
   const isMany = found.reduce((sum, { paths }) => sum + paths.length, 0) > pathsMax;
@@ -21,11 +22,20 @@ export function rootOnly(among: readonly string[] = directories): readonly strin
 }
 
 function* closedBelow(directory: string): Generator<string> {
-  if (lstatSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) return;
-  for (const entry of readdirSync(directory, { withFileTypes: true })) {
+  for (const entry of entriesOf(directory)) {
     const path = join(directory, entry.name);
     if (isClosedToOthers(path, entry)) yield path;
     else if (entry.isDirectory()) yield* closedBelow(path);
+  }
+}
+
+/** One that is not there, or goes meanwhile, has none. */
+function entriesOf(directory: string): readonly Dirent[] {
+  try {
+    return readdirSync(directory, { withFileTypes: true });
+  } catch (error) {
+    if (isErrno(error, 'ENOENT')) return [];
+    throw error;
   }
 }
 
