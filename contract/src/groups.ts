@@ -40,9 +40,9 @@ const senderSchema = boundedText('sender', 256)
 const notSeen = /[\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu;
 /** Drawn as a colon is. */
 const colons = /[\u02d0\u2236\ua789]/g;
-/** A word as long as ours, of letters of several scripts, as no language writes one. */
+/** A word as long as ours, of Latin letters and of those of another script that are drawn like them, as no language writes one. */
 const disguised =
-  /^(?=[^:]*\p{Script=Latin})(?=[^:]*[^:\p{Script=Latin}\p{Script=Common}\p{Script=Inherited}])(?:.{5,6}|.{8}):/u;
+  /^(?=[^:]*\p{Script=Latin})(?=[^:]*[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}\p{Script=Coptic}\p{Script=Lisu}])(?:.{5,6}|.{8}):/u;
 
 /** As a person or a model reads it: neither case nor width nor what nobody sees makes another name of it. */
 function looksOurs(sender: string): boolean {
