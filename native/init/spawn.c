@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "init/set_id.h"
+#include "common/set_id.h"
 #include "init/trace.h"
 
 enum spawn_step { STEP_SESSION, STEP_TERMINAL, STEP_LIMITS, STEP_USER, STEP_CWD, STEP_FILTER, STEP_TRACE, STEP_EXECUTE };

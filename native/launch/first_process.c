@@ -103,15 +103,16 @@ static int become_init(const struct launcher *launcher, const struct starter_pla
   char trace[] = "--trace-paths";
   char no_set_id[] = "--no-set-id";
   char own_filters[] = "--own-filters";
+  bool is_writer = writes_host(launcher, &supply->request);
   const struct seccomp_options options = {.permits_listener = supply->request.traces_paths,
-                                          .permits_filter = !supply->request.is_vmm && writes_host(launcher, &supply->request),
+                                          .permits_filter = is_writer && !supply->request.is_vmm,
                                           .permits_nesting = plan->allows_nesting,
                                           .permits_group_namespaces = plan->allows_group_namespaces,
                                           .permits_own_filters = supply->request.is_vmm};
   char *words[] = {path, option, listen, NULL, NULL, NULL, NULL};
   size_t count = 3;
   if (options.permits_listener) words[count++] = trace;
-  if (options.permits_filter) words[count++] = no_set_id;
+  if (is_writer) words[count++] = no_set_id;
   if (options.permits_nesting) words[count++] = own_filters;
   char *const environment[] = {NULL};
   if (!has_launcher()) _exit(1);

@@ -8,15 +8,15 @@
  * sandbox's own filter can't have it: the mode of openat2 is behind a pointer, so that call is absent for commands, and PID 1 needs it
  * to stay below a path.
  */
-#ifndef SQUASH_INIT_SET_ID_H
-#define SQUASH_INIT_SET_ID_H
+#ifndef SQUASH_SET_ID_H
+#define SQUASH_SET_ID_H
 #include <linux/filter.h>
 #include <stddef.h>
 
 enum { SET_ID_PROGRAM_MAX = 80 };
 
 void set_id_refuse(void);
-/* Programs load filters of their own behind it. */
+/* Programs load filters of their own behind it: those of a box with nesting, and the file server of a microVM. */
 void set_id_lets_filter(void);
 /* Command: from here on. Returns 0, also where nobody asked, or -1 with errno. */
 int set_id_begin(void);

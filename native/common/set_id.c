@@ -1,5 +1,5 @@
 /* The filter and who loads it: see set_id.h. */
-#include "init/set_id.h"
+#include "common/set_id.h"
 
 #include <errno.h>
 #include <fcntl.h>
