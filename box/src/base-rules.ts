@@ -87,7 +87,7 @@ export function boxRules(facts: RuleFacts, wishes: RuleWishes): BoxRules {
   const named = namedRules(wishes.named, { cwd: facts.cwd, home });
   const rules: Rules = new Map();
   addSystem(rules);
-  if (facts.uid === 0) for (const path of rootOnly('/etc')) addRule(rules, path, 'hidden');
+  if (facts.uid === 0) for (const path of rootOnly()) addRule(rules, path, 'hidden');
   addHome(rules, { named: facts.home, home });
   const repository = repositoryOf({ ...facts, home }, wishes.repo, named);
   // Before what PATH opens: a virtual environment in the repository is a part of it, and no installation of the host's.

@@ -37,9 +37,17 @@ const senderSchema = boundedText('sender', 256)
     error: 'a sender does not begin with "group:" or "schedule:": that is how agents and schedules are named',
   });
 
+const notSeen = /[\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu;
+/** Drawn as a colon is. */
+const colons = /[\u02d0\u2236\ua789]/g;
+/** A word as long as ours, of Latin letters and of those of another script that are drawn like them, as no language writes one. */
+const disguised =
+  /^(?=[^:]*\p{Script=Latin})(?=[^:]*[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}\p{Script=Coptic}\p{Script=Lisu}])(?:.{5,6}|.{8}):/u;
+
 /** As a person or a model reads it: neither case nor width nor what nobody sees makes another name of it. */
 function looksOurs(sender: string): boolean {
-  return /^(?:group|schedule):/i.test(sender.normalize('NFKC').replaceAll(/[\s\p{Cc}\p{Cf}]/gu, ''));
+  const seen = sender.normalize('NFKC').replaceAll(notSeen, '').replaceAll(colons, ':');
+  return /^(?:group|schedule|squash):/i.test(seen) || disguised.test(seen);
 }
 
 const outputSchema = z.int().min(groupLimits.outputBytes.least).max(groupLimits.outputBytes.most);
@@ -189,7 +197,7 @@ export type Chat = z.infer<typeof chatSchema>;
 export const messageBodySchema = z.strictObject({
   sender: senderSchema
     .refine((text) => !looksOurs(text), {
-      error: 'a sender does not look as if it began with "group:" or "schedule:"',
+      error: 'a sender does not look as if it began with "group:", "schedule:" or "squash:"',
     })
     .describe('as the chat system knows him'),
   text: textSchema,

@@ -14,6 +14,7 @@ export const closedPaths: readonly string[] = [
   ...words(
     '/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d /var/run/docker.sock',
   ),
+  ...words('/var/backups/shadow.bak /var/backups/gshadow.bak'),
   // What root alone may read: his box is root's.
   ...words('/etc/ssl/private /etc/pki/tls/private /etc/NetworkManager/system-connections /etc/wireguard'),
   ...words('/etc/krb5.keytab /etc/security/opasswd /etc/credstore /etc/credstore.encrypted'),

@@ -36,11 +36,15 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&apos;',
 };
 
-/** Characters that steer a terminal, turn what stands around them, or are letters that models read and nobody sees, become visible ones. */
+/**
+ * What steers a terminal, turns what stands around it, or is a letter that models read and nobody sees. What languages are written with stays,
+ * and the sign that an emoji is drawn in colours.
+ */
+const harmful =
+  /[\p{Cc}\u2028\u2029\u202A-\u202E\u2066-\u2069]|(?![\u00AD\u200B-\u200F]|(?<=\p{Emoji})[\uFE0E\uFE0F])\p{Default_Ignorable_Code_Point}/gu;
+
 function escaped(text: string): string {
   return text
     .replaceAll(/[&<>"']/g, (character) => entities[character] ?? character)
-    .replaceAll(/[\p{Cc}\u2028\u2029\u202A-\u202E\u2066-\u2069\u{E0000}-\u{E007F}]/gu, (character) =>
-      character === '\n' || character === '\t' ? character : '\u{FFFD}',
-    );
+    .replaceAll(harmful, (character) => (character === '\n' || character === '\t' ? character : '\u{FFFD}'));
 }

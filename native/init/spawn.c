@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "init/set_id.h"
+#include "common/set_id.h"
 #include "init/fork_thread.h"
 #include "init/trace.h"
 

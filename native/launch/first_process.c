@@ -85,30 +85,34 @@ static bool has_launcher(void) {
   return poll(&launcher, 1, 0) == 0;
 }
 
-/* Whether a box writes what is the host's. */
-static bool writes_host(const struct request *request) {
+/* Whether it writes what is the host's as somebody of the host: a box does, and in single-id mode whoever has a directory of it. */
+static bool writes_host(const struct launcher *launcher, const struct request *request) {
   for (size_t i = 0; i < request->mount_count; i++) {
-    if (request->mounts[i].place == PLACE_BIND && request->mounts[i].is_writable) return true;
+    const struct mount_wish *wish = &request->mounts[i];
+    bool is_own = wish->place == PLACE_BIND || (launcher->is_single && wish->place == PLACE_NONE && wish->is_host);
+    if (is_own && wish->is_writable) return true;
   }
   return false;
 }
 
-static int become_init(const struct starter_plan *plan, const struct supply *supply, struct fault *fault) {
+static int become_init(const struct launcher *launcher, const struct starter_plan *plan, const struct supply *supply,
+                       struct fault *fault) {
   char option[] = "--listen-fd";
   char path[] = INIT_PATH;
   char listen[] = LISTEN_WORD;
   char trace[] = "--trace-paths";
   char no_set_id[] = "--no-set-id";
   char own_filters[] = "--own-filters";
+  bool is_writer = writes_host(launcher, &supply->request);
   const struct seccomp_options options = {.permits_listener = supply->request.traces_paths,
-                                          .permits_filter = writes_host(&supply->request),
+                                          .permits_filter = is_writer && !supply->request.is_vmm,
                                           .permits_nesting = plan->allows_nesting,
                                           .permits_group_namespaces = plan->allows_group_namespaces,
                                           .permits_own_filters = supply->request.is_vmm};
   char *words[] = {path, option, listen, NULL, NULL, NULL, NULL};
   size_t count = 3;
   if (options.permits_listener) words[count++] = trace;
-  if (options.permits_filter) words[count++] = no_set_id;
+  if (is_writer) words[count++] = no_set_id;
   if (options.permits_nesting) words[count++] = own_filters;
   char *const environment[] = {NULL};
   if (!has_launcher()) _exit(1);
@@ -135,7 +139,7 @@ static int run(const struct launcher *launcher, const struct starter_plan *plan,
   }
   const char *hostname = supply->request.hostname;
   if (sethostname(hostname, strlen(hostname)) != 0) return fault_set(fault, "launch_failed", "can't set the host name");
-  return new_root_enter(supply, fault) != 0 ? -1 : become_init(plan, supply, fault);
+  return new_root_enter(supply, fault) != 0 ? -1 : become_init(launcher, plan, supply, fault);
 }
 
 _Noreturn void first_process_main(const struct launcher *launcher, const struct starter_plan *plan,

@@ -20,7 +20,7 @@ struct seccomp_options {
   /* Boxes that trace paths: squash-init loads one more filter into each command, with a listener, and it says that the command
      may load none (native/init/trace_calls.c). Programs of a box find what they find without a trace: no filters. */
   bool permits_listener;
-  /* Boxes that write places of the host: as above, for native/init/set_id.c. */
+  /* Boxes that write places of the host: as above, for native/common/set_id.c. */
   bool permits_filter;
   /* Boxes whose programs may make namespaces of their own, and filters in them: nesting.h. */
   bool permits_nesting;

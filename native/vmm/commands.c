@@ -14,6 +14,7 @@
 
 #include "common/descriptor.h"
 #include "common/pid_one.h"
+#include "common/set_id.h"
 #include "vmm/connection.h"
 #include "vmm/console.h"
 #include "vmm/disk.h"
@@ -94,7 +95,7 @@ static _Noreturn void run_child(const struct command *command, char *const *word
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     if (command->unpacks) unpack(command);
-    (void)execvp(words[0], words);
+    if (!command->serves_files || set_id_begin() == 0) (void)execvp(words[0], words);
   }
   int number = errno;
   /* Less than PIPE_BUF into an empty pipe: all or nothing. */

@@ -2,6 +2,7 @@
  * squash-vmm: PID 1 of a sandbox whose one program is a virtual machine's monitor.
  *
  *   squash-vmm --listen-fd N      N is a listening Unix socket; descriptors but 0, 1, 2 and N are closed
+ *     --no-set-id                 and what serves files to the guest makes no set-uid files (set_id.h)
  *
  * It starts the VMM and what belongs to it, and hands connections on to the guest, where squash-init is PID 1. It stands inside the
  * boundary of the sandbox as squash-init does: who breaks out of the guest into the VMM has its id and may replace it, so the
@@ -17,6 +18,7 @@
 #include "common/listener.h"
 #include "common/pid_one.h"
 #include "common/reaper.h"
+#include "common/set_id.h"
 #include "vmm/commands.h"
 #include "vmm/connection.h"
 #include "vmm/console.h"
@@ -89,9 +91,14 @@ int main(int argc, char **argv) {
     (void)puts("squash-vmm " SQUASH_VMM_VERSION);
     return 0;
   }
+  if (argc == 4 && strcmp(argv[3], "--no-set-id") == 0) {
+    set_id_refuse();
+    set_id_lets_filter();
+    argc = 3;
+  }
   int listen_fd = argc == 3 && strcmp(argv[1], "--listen-fd") == 0 ? pid_one_listen_descriptor(argv[2]) : -1;
   if (listen_fd < 0) {
-    (void)fputs("usage: squash-vmm --listen-fd N (a listening Unix socket, N above 2) | --version\n", stderr);
+    (void)fputs("usage: squash-vmm --listen-fd N (a listening Unix socket, N above 2) [--no-set-id] | --version\n", stderr);
     return 2;
   }
   environ = environment;

@@ -4,7 +4,15 @@
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -211,21 +219,28 @@ describe('a box of root', { skip: isRoot ? false : 'only root has such boxes' },
 
   it('reads nothing that root alone may read, and is root of nothing', async () => {
     const work = mkdtempSync('/var/tmp/squash-box-test-');
-    const bait = '/etc/squash-box-test';
-    stack.defer(() => rmSync(work, { recursive: true, force: true }));
-    stack.defer(() => rmSync(bait, { recursive: true, force: true }));
-    mkdirSync(join(bait, 'closed'), { recursive: true, mode: 0o755 });
-    spawnSync('chmod', ['700', join(bait, 'closed')]);
-    writeFileSync(join(bait, 'closed/key'), scene.secret);
-    writeFileSync(join(bait, 'key'), scene.secret, { mode: 0o600 });
+    const written = mkdtempSync('/var/tmp/squash-box-test-');
+    const baits = ['/etc/squash-box-test', '/opt/squash-box-test'];
+    for (const path of [work, written, ...baits])
+      stack.defer(() => rmSync(path, { recursive: true, force: true }));
+    for (const bait of baits) {
+      mkdirSync(join(bait, 'closed'), { recursive: true, mode: 0o755 });
+      chmodSync(join(bait, 'closed'), 0o700);
+      writeFileSync(join(bait, 'closed/key'), scene.secret);
+      writeFileSync(join(bait, 'key'), scene.secret, { mode: 0o600 });
+    }
     writeFileSync(join(work, 'file'), 'shown');
     const { temporary, lasting, victimPid, sockets, tool } = scene.outside;
     copyFileSync(tool, join(work, 'attack'));
+    // It does where nothing is between.
+    assert.match(String(spawnSync(tool, ['file-capabilities', join(written, 'x')]).stdout), /^breach:/);
     const rows: readonly (readonly [string, string])[] = [
-      ['file', `cat ${bait}/key`],
-      ['directory', `cat ${bait}/closed/key`],
-      ['by root', `cat /proc/1/root${bait}/key /proc/self/root${bait}/key`],
-      ['all', 'find /etc -type f ! -perm -o=r 2>/dev/null | grep . && exit 66'],
+      ...baits.flatMap((bait): [string, string][] => [
+        [`file ${bait}`, `cat ${bait}/key`],
+        [`directory ${bait}`, `cat ${bait}/closed/key`],
+        [`by root ${bait}`, `cat /proc/1/root${bait}/key /proc/self/root${bait}/key`],
+      ]),
+      ['all', 'find /etc /opt -type f ! -perm -o=r 2>/dev/null | grep . && exit 66'],
       ['shadow', 'cat /etc/shadow /etc/gshadow /etc/sudoers /etc/sudoers.d/* && exit 66'],
       ['keys of the host', 'cat /etc/ssh/ssh_host_*_key /etc/ssl/private/* && exit 66'],
       ['connections', 'cat /etc/NetworkManager/system-connections/* && exit 66'],
@@ -256,9 +271,10 @@ describe('a box of root', { skip: isRoot ? false : 'only root has such boxes' },
       ],
       ['device', './attack device b 254 0'],
       ['capabilities', './attack capabilities'],
+      ['capabilities of a file', `./attack file-capabilities ${written}/x`],
     ];
     const script = rows.map(([name, row]) => `echo "@${name}"; (${row}) 2>&1; echo "code $?"`).join('\n');
-    const end = await squash(undefined, ['box', 'run', '--rm', '--', 'sh', '-c', script], {
+    const end = await squash(undefined, ['box', 'run', '--rm', '--rw', written, '--', 'sh', '-c', script], {
       cwd: work,
       env: scene.env,
     });
@@ -269,7 +285,7 @@ describe('a box of root', { skip: isRoot ? false : 'only root has such boxes' },
       assert.doesNotMatch(part, /code 66$|^breach:/m);
       for (const secret of scene.secrets) assert.ok(!part.includes(secret), part);
     }
-    assert.equal(readFileSync(join(bait, 'key'), 'utf8'), scene.secret);
+    for (const bait of baits) assert.equal(readFileSync(join(bait, 'key'), 'utf8'), scene.secret);
     assert.deepEqual(await scene.host.harm(), []);
   });
 });

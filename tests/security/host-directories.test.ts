@@ -23,6 +23,7 @@ import { Worker } from 'node:worker_threads';
 import { atRest } from '../support/at-rest.ts';
 import { isOnVms } from '../support/backend.ts';
 import { type Answer, TestDaemon } from '../support/daemon.ts';
+import { isSingleId } from '../support/data-session.ts';
 import { ownedPrefix } from '../support/owned-directory.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -38,6 +39,7 @@ const hides = ['.env', '.ssh', 'config/keys.json', 'absent'];
 
 const stack = new AsyncDisposableStack();
 let daemon: TestDaemon;
+let hasOneId: boolean;
 /** What everybody may read, and holds what the tests make. */
 let host: string;
 
@@ -59,10 +61,11 @@ async function sh(cmd: string): Promise<{ readonly exitCode: number; readonly ou
   return { exitCode: exit_code, output: `${stdout}${stderr}` };
 }
 
-/** What of a directory keeps a microVM from starting refuses it, too. */
+/** What of a directory keeps one from starting that has to be stopped for it, such as a microVM, refuses it, too. */
 async function attach(wish: Readonly<Record<string, string>>): Promise<Answer> {
   const asked = () => daemon.request('POST', mounts, { path: '/host', ...wish });
-  if (!isOnVms || (await daemon.call('GET', '/v1/sandboxes/box')).state !== 'ready') return await asked();
+  const isRested = isOnVms || (hasOneId && wish['mode'] === 'rw');
+  if (!isRested || (await daemon.call('GET', '/v1/sandboxes/box')).state !== 'ready') return await asked();
   await daemon.call('POST', '/v1/sandboxes/box/pause', { keep: 'files' });
   const answer = await asked();
   const started = await daemon.request('POST', '/v1/sandboxes/box/resume');
@@ -130,6 +133,7 @@ before(async () => {
   giveToSandboxes(directory('work'));
   daemon = stack.use(await TestDaemon.start({ files: { [list]: JSON.stringify(entries) } }));
   await daemon.call('POST', boxes, { id: 'box', layers: '000-base-test' });
+  hasOneId = await isSingleId(daemon);
 });
 
 after(() => stack.disposeAsync());
@@ -162,10 +166,12 @@ test('what a sandbox writes belongs to the sandboxes when the directory is attac
   const path = join(host, 'work');
   await attached({ host: path, mode: 'rw' }, async () => {
     const { exitCode, output } = await sh(
-      'echo 1 >/host/new; cp /bin/busybox /host/su; chmod 6755 /host/su; grep " /host " /proc/self/mountinfo',
+      'echo 1 >/host/new; cp /bin/busybox /host/su; chmod 6755 /host/su; test -u /host/su; echo $?; grep " /host " /proc/self/mountinfo',
     );
     assert.equal(exitCode, 0, output);
     assert.match(output, / \/host rw,nosuid,nodev/);
+    // With one id it is that of whoever started the daemon.
+    if (!isOnVms) assert.match(output, hasOneId ? /^1$/m : /^0$/m);
     assert.notEqual((await sh('mknod /host/disk b 8 0')).exitCode, 0);
     assert.notEqual((await sh('ln /bin/busybox /host/outer')).exitCode, 0);
   });
@@ -176,6 +182,32 @@ test('what a sandbox writes belongs to the sandboxes when the directory is attac
     assert.equal((await sh('rm /host/new /host/su')).exitCode, 0),
   );
   assert.deepEqual(readdirSync(path), []);
+});
+
+test('with one id, which is that of whoever started the daemon, a sandbox makes no set-uid file for others to become him by', async () => {
+  const path = directory('single');
+  chmodSync(path, 0o777);
+  const entries = JSON.stringify([{ path, mode_max: 'rw' }]);
+  await using single = await TestDaemon.start({ env: { SQUASH_IDS: 'single' }, files: { [list]: entries } });
+  const mount = { host: path, path: '/host', mode: 'rw' };
+  const make = 'cp /bin/busybox /host/su; chmod 6755 /host/su; cp /bin/busybox /tmp/su && chmod 6755 /tmp/su';
+  const made = async (id: string): Promise<number> => {
+    const { exit_code } = await single.call('POST', `/v1/sandboxes/${id}/exec`, {
+      argv: ['sh', '-c', make],
+    });
+    return exit_code;
+  };
+  const setIds = (): number => statSync(join(path, 'su')).mode & 0o6000;
+  const { id: begun } = await single.call('POST', '/v1/sandboxes', { mounts: [mount] });
+  await made(begun);
+  assert.equal(setIds(), 0);
+  const { id: later } = await single.call('POST', '/v1/sandboxes', {});
+  const { status, json } = await single.request('POST', `/v1/sandboxes/${later}/mounts`, mount);
+  if (status === 201) await made(later);
+  assert.equal(setIds(), 0);
+  assert.deepEqual([status, json.code], [409, isOnVms ? 'vm_unsupported' : 'mount_refused']);
+  // Who has none of it may make what does nothing anywhere.
+  assert.equal(await made(later), 0);
 });
 
 test('a directory is refused with its reason when the list does not have it for this sandbox', () =>

@@ -120,7 +120,7 @@ async function resolve(words: PolicyWords, place: BoxPlace): Promise<Resolution>
 export async function policyAlone(said: unknown): Promise<Resolution> {
   const { places, home, cwd } = boxPlace();
   const { uid } = ownUser();
-  const closed = uid === 0 ? rootOnly('/etc') : [];
+  const closed = uid === 0 ? rootOnly() : [];
   return await asPolicyFailure(async () => {
     const { resolvePolicy } = await import('@squash/box/policy/resolve');
     const { checkPolicy } = await import('@squash/box/policy/file-schema');

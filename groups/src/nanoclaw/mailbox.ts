@@ -119,8 +119,9 @@ export class Mailbox {
     this.#waiting.add(id);
   }
 
+  /** By a name that nobody who writes in a chat can have. */
   tell(text: string): void {
-    this.give({ sender: 'squash', text, time: new Date().toISOString() });
+    this.give({ sender: 'squash:host', text, time: new Date().toISOString() });
   }
 
   /** What the runner's tools list: never what it begins. Whoever reads meanwhile sees all or what was before. */

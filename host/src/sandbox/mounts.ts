@@ -69,6 +69,7 @@ export async function attachMount(sandbox: Sandbox, mount: StoredMount): Promise
   checkVmMounts(row, mounts);
   const spec = specOf(world, row, mount);
   checkMounts(world, mounts, [mount]);
+  if (isAlive(state)) refuseOwnFiles(world, row, mount);
   sandbox.change({ mounts }, 'durably');
   faultPoint('mount.committed');
   try {
@@ -140,6 +141,21 @@ const dataOf = ({ id, volume, host, path, mode }: StoredMount): EventData => ({
 function refuseWhileVmRuns({ row, state }: Sandbox, what: string): void {
   if (isAlive(state)) refuseVm(row, `${what} while it runs: stop it first (squash pause --keep files)`);
 }
+
+/**
+ * What it makes there is of the user who started the daemon where there is one id. Only a sandbox that begins with the directory is kept from
+ * making a set-uid file, by which every other user of the machine would become him. @throws mount_refused
+ */
+function refuseOwnFiles({ driver }: World, { id, mounts }: SandboxRow, { host, mode }: MountWish): void {
+  const isWritten = (mount: MountWish): boolean => mount.host !== null && mount.mode === 'rw';
+  if (!driver.hasOneId || !isWritten({ host, mode }) || mounts.some(isWritten)) return;
+  throw new AppError(
+    'mount_refused',
+    `Cannot attach "${host}" rw to sandbox "${id}" while it runs: in single-id mode what it writes there is yours; stop it first (squash pause --keep files)`,
+  );
+}
+
+type MountWish = Pick<StoredMount, 'host' | 'mode'>;
 
 /** Also one that stands still. */
 function isAlive({ phase }: State): boolean {

@@ -117,16 +117,16 @@ static int set_user_id(int argc, char **argv) {
   return outcome;
 }
 
+/* Of a program of its own, or of PATH, where whoever starts it outside would have them. */
 static int set_file_capabilities(int argc, char **argv) {
-  (void)argc, (void)argv;
+  const char *path = argc > 1 ? argv[1] : "/tmp/attack-caps";
   struct vfs_cap_data data = {.magic_etc = VFS_CAP_REVISION_2 | VFS_CAP_FLAGS_EFFECTIVE,
                               .data = {{.permitted = 1U << CAP_CHOWN}}};
-  if (copy_self("/tmp/attack-caps") != 0 ||
-      setxattr("/tmp/attack-caps", "security.capability", &data, sizeof data, 0) != 0) {
+  if (copy_self(path) != 0 || setxattr(path, "security.capability", &data, sizeof data, 0) != 0) {
     return held("setcap: %s", strerror(errno));
   }
-  int outcome = run_as_user("/tmp/attack-caps");
-  unlink("/tmp/attack-caps");
+  int outcome = argc > 1 ? breach("gave %s capabilities", path) : run_as_user(path);
+  unlink(path);
   return outcome;
 }
 

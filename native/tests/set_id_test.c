@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "init/set_id.h"
+#include "common/set_id.h"
 #include "tests/check.h"
 
 static struct sock_filter program[SET_ID_PROGRAM_MAX];
