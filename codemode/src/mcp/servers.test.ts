@@ -45,6 +45,8 @@ describe('McpServers with a hostile server', () => {
         'flood',
         'ask',
         'tell',
+        'babble',
+        'reply',
       ],
     );
     const text = declarationsOf(servers.entries);
@@ -88,6 +90,8 @@ describe('McpServers with a hostile server', () => {
 for (const [what, tool, reason] of [
   ['asks without end and reads no answer', 'ask', /does not read the answers to more than 1000 requests/],
   ['tells without end', 'tell', /more than 2000 messages in a second unasked/],
+  ['writes lines that are no messages', 'babble', /more than 2000 messages in a second unasked/],
+  ['answers what nobody asked', 'reply', /more than 2000 messages in a second unasked/],
 ] as const) {
   it(`McpServers closes a server that ${what}, and says so`, async () => {
     await using servers = await McpServers.connect({ hostile });

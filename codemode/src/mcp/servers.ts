@@ -119,7 +119,9 @@ const notValidating = {
 };
 
 async function toolsOf(client: Client, space: string): Promise<readonly CatalogEntry[]> {
-  const listed = (await client.listTools()).tools.slice(0, toolsMax);
+  // All pages together: a server may take its time for each, and the others wait.
+  const options = { signal: AbortSignal.timeout(connectMsMax) };
+  const listed = (await client.listTools(undefined, options)).tools.slice(0, toolsMax);
   const tools = [...new Map(listed.map((tool) => [tool.name, tool])).values()];
   const safe = uniqueNames(tools.map((tool) => tool.name));
   return tools.map(({ name, description = '', inputSchema, outputSchema }, at): CatalogEntry => {
