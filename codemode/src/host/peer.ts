@@ -86,6 +86,11 @@ export class Peer {
     if (this.#gone !== undefined) this.#notify(this.#gone);
   }
 
+  /** From now on: for what has been asked of the worker in its run. */
+  allowFrame(bytesMax: number): void {
+    this.#reader.bytesMax = bytesMax;
+  }
+
   /** Still held: somebody may be waiting for the realm it boots now, and a program that awaits a run must not end before it. */
   end(): void {
     this.#listener = undefined;
