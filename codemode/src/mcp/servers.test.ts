@@ -8,7 +8,7 @@ import { createExecutor } from '../executors.ts';
 import { stripTypes } from '../source/typescript.ts';
 import { toolTreeOf } from '../tools/catalog.ts';
 import { declarationsOf } from '../tools/declarations.ts';
-import { boundedFetch } from './bounded-fetch.ts';
+import { boundedFetch, fetchFor } from './bounded-fetch.ts';
 import { McpServers } from './servers.ts';
 
 const hostile = {
@@ -135,6 +135,14 @@ describe('boundedFetch()', () => {
     const response = await boundedFetch(`${origin}/one`);
     assert.equal(response.url, `${origin}/one`);
     await assert.rejects(response.text(), /larger than/);
+  });
+
+  it('asks for streams one after the other, however soon a server ends them', async () => {
+    const fetch = fetchFor();
+    const began = performance.now();
+    for (let asked = 0; asked < 6; asked += 1)
+      await (await fetch(`${origin}/events`, { method: 'GET' })).body?.cancel();
+    assert.ok(performance.now() - began >= 240);
   });
 
   it('lets events pass for as long as each has an end', async () => {

@@ -13,7 +13,7 @@ import type { CatalogEntry, JsonSchema } from '../tools/catalog.ts';
 import { refuseExpansive } from '../tools/expanse.ts';
 import { uniqueNames } from '../tools/names.ts';
 import { searchName } from '../tools/search.ts';
-import { boundedFetch } from './bounded-fetch.ts';
+import { fetchFor } from './bounded-fetch.ts';
 import { boundTransport } from './bounded-transport.ts';
 import type { ServerConfig, ServersConfig } from './config.ts';
 import { unwrap } from './unwrap.ts';
@@ -96,7 +96,7 @@ function transportOf(server: ServerConfig): StdioClientTransport | StreamableHTT
   if ('url' in server)
     return new StreamableHTTPClientTransport(new URL(server.url as string), {
       requestInit: { headers: server.headers as Record<string, string> },
-      fetch: boundedFetch,
+      fetch: fetchFor(),
     });
   const { command, args, env, cwd } = server;
   return new StdioClientTransport({
