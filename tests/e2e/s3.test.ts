@@ -244,6 +244,23 @@ test('a module of the same name and other content is neither taken nor overwritt
   assert.doesNotMatch((await squash(two, ['doctor'])).stdout.toString(), /bucket_/);
 });
 
+test('an answer without end is given up, whatever it was for', async () => {
+  await using daemon = await daemonOf();
+  await waitFor(
+    'the bucket is compared',
+    async () => (await bucket.look(keyOf('000-base-test'))) !== undefined,
+  );
+  const before = peakMb(daemon);
+  bucket.fault = () => 'endless';
+  const list = await daemon.request('GET', '/v1/bucket/objects');
+  assert.equal(list.status, 503);
+  assert.match(list.text, /longer than 6291456 bytes/);
+  const missing = await create(daemon, 'missing', '398-nowhere');
+  assert.match(missing.text, /longer than 65536 bytes/);
+  const grownMb = peakMb(daemon) - before;
+  assert.ok(grownMb < 100, `${grownMb} MB`);
+});
+
 test('a large module goes there and back in little memory', async () => {
   await using one = await daemonOf();
   await isPushed('370-first', await build(one, '370-first', { bytes: 7_000_000 }));

@@ -21,7 +21,7 @@ import { freePort } from './free-port.ts';
 import { waitFor } from './wait.ts';
 
 /** What is done with one request. */
-export type Fault = 'none' | 'refuse' | 'cut' | 'half' | 'wrong' | 'full' | 'stall';
+export type Fault = 'none' | 'refuse' | 'cut' | 'half' | 'wrong' | 'full' | 'stall' | 'endless';
 
 export class TestBucket implements AsyncDisposable {
   readonly #directory: string;
@@ -157,6 +157,17 @@ export class TestBucket implements AsyncDisposable {
     this.seen.push({ method, path, range: headers.range });
     const fault = this.fault(incoming);
     if (fault === 'stall') return;
+    if (fault === 'endless') {
+      incoming.resume();
+      reply.writeHead(path.includes('list-type') ? 200 : 400, { 'content-type': 'application/xml' });
+      const piece = Buffer.alloc(1_048_576, ' ');
+      const more = (): void => {
+        while (!reply.destroyed && reply.write(piece));
+      };
+      reply.on('drain', more).write('<Error>');
+      more();
+      return;
+    }
     if (fault === 'refuse' || fault === 'full') {
       incoming.resume();
       incoming.on('end', () => reply.writeHead(fault === 'full' ? 507 : 500).end());

@@ -133,6 +133,20 @@ return seen.map((x) => [Object.prototype.toString.call(x), x instanceof ArrayBuf
     tools: [...spaces('a'), ...spaces('a')],
     expect: { error: 'Duplicate provider name "a"' },
   },
+  ...(
+    [
+      ['to a tool', 'await codemode.echo(x)'],
+      ['to a connector', 'await github.list(x)'],
+      ['as a connector’s method', 'await globalThis.github.callTool(x)'],
+      ['as the result', 'return x'],
+    ] as const
+  ).map(([what, way]) => ({
+    name: `a small value that is a thousand million once it is JSON, ${what}`,
+    code: `let x = [1]; for (let i = 0; i < 4; i++) x = Array(200).fill(x); ${way}`,
+    tools: { echo },
+    options: { connectors: [{ name: 'github', binding: { callTool: async () => 1 } }] },
+    expect: { error: 'the value is too large, or nested too deeply, once it is written out' },
+  })),
   {
     name: 'a connector is called with a method and one argument',
     code: 'return await github.list_issues({ repo: "x" }, "dropped")',

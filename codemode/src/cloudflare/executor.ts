@@ -3,6 +3,8 @@
  * take it. Errors are text in its own words, `logs` is always there, nothing throws.
  */
 import { isIdentifier, isReservedNamespace } from '../host/tool-set.ts';
+import { chargeRun } from '../host/tool-context.ts';
+import { refuseExpansive } from '../tools/expanse.ts';
 import type { ExecuteResult, Executor, ResolvedProvider, ToolFn } from '../types.ts';
 import { asTransported } from './transport.ts';
 import { encloseProgram, type Spaces } from './enclosure.ts';
@@ -77,7 +79,11 @@ function toolsOf(
     const wrong = wrongName('Connector', name);
     if (wrong !== undefined) return wrong;
     if (named.has(name)) return `Duplicate name "${name}" (connector clashes with provider)`;
-    named.set(name, { name, fns: { callTool: (method, args) => binding.callTool(String(method), args) } });
+    const callTool: ToolFn = (method, args) => {
+      chargeRun(() => refuseExpansive([method, args]));
+      return binding.callTool(String(method), args);
+    };
+    named.set(name, { name, fns: { callTool } });
   }
   return [...named.values()];
 }
@@ -122,7 +128,12 @@ function rename(provider: string, fns: Functions): Readonly<Record<string, ToolF
 function transported(fns: Functions, name: string): ToolFn {
   return async (...args) => {
     try {
-      return asTransported(await fns[name]?.(...(asTransported(args) as unknown[])));
+      const given = chargeRun(() => {
+        // It is about to be written as JSON.
+        refuseExpansive(args);
+        return asTransported(args) as unknown[];
+      });
+      return asTransported(await fns[name]?.(...given));
     } catch (failure) {
       throw new Error(failure instanceof Error ? failure.message : String(failure), { cause: failure });
     }
@@ -130,7 +141,15 @@ function transported(fns: Functions, name: string): ToolFn {
 }
 
 function answerOf({ result, error, errorInfo, logs = [] }: ExecuteResult) {
-  if (error === undefined) return { result, logs: [...logs] };
+  if (error === undefined) {
+    try {
+      // Whoever called writes it as JSON for a model.
+      refuseExpansive(result);
+      return { result, logs: [...logs] };
+    } catch (failure) {
+      return { result: undefined, error: (failure as Error).message, logs: [...logs] };
+    }
+  }
   return {
     result: undefined,
     error: errorInfo?.kind === 'timeout' ? 'Execution timed out' : error,

@@ -49,6 +49,7 @@ export class Broker {
   /** Of the arguments of calls that have no answer yet. */
   #heldBytes = 0;
   #asking = 0;
+  #lastCall = 0;
   #suspending: Call | undefined;
   calls = 0;
 
@@ -72,6 +73,9 @@ export class Broker {
     const { limits } = this.#owner;
     const entry = this.#tools.entries[pending.tool];
     if (entry === undefined) return 'it called a tool that does not exist';
+    // Counted by the kernel: what a person says of one call must not hold for another of the same number.
+    if (pending.call <= this.#lastCall) return 'it gave two calls one number';
+    this.#lastCall = pending.call;
     this.calls += 1;
     if (this.calls > limits.toolCalls) return `more than ${limits.toolCalls} tool calls`;
     if (pending.text.length > limits.argBytes)
@@ -83,7 +87,9 @@ export class Broker {
       return `more than ${heldBytesMax} bytes of arguments in calls that wait for their answers`;
     const args = this.#owner.hostWork.measure(() => decodeHost(this.#owner.codec, pending.text));
     if (this.#closed) return undefined;
-    if (!Array.isArray(args)) return 'it called a tool without a list of arguments';
+    // A list may claim a length that no memory holds, and this one is spread out.
+    if (!Array.isArray(args) || args.length > pending.text.length)
+      return 'it called a tool without a list of arguments';
     const call: Call = { ...pending, entry, args };
     this.#owner.event({ type: 'tool-call', ...namesOf(call), args });
     this.#parked.set(call.call, pending);

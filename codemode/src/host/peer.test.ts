@@ -2,13 +2,14 @@
 import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { it } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { PooledExecutor } from '../executor.ts';
 import { defaultLimits, type Limits } from '../limits.ts';
 import type { Exit, Place } from '../places/place.ts';
 import { encodeFrame, FrameReader } from '../protocol/framing.ts';
 import { catalogOf, toolTreeOf } from '../tools/catalog.ts';
-import type { ExecutionEvent } from '../types.ts';
+import type { Approval, ExecutionEvent } from '../types.ts';
 
 type Speak = (say: (frame: object | Buffer) => void, nonce: string, input: PassThrough) => void;
 
@@ -64,7 +65,9 @@ async function runWith(speak: Speak) {
   const limits = { ...defaultLimits, wallMs: 300, logBytes: 1000, toolCalls: 5 };
   await using executor = new PooledExecutor(hostile(speak), optionsOf(limits));
   const called: unknown[] = [];
-  const result = await executor.execute('return 1', { f: (x: unknown) => called.push(x) });
+  // Where a run may be saved no frame is longer for that, before it is to be.
+  const approve = (): Approval => ({ decision: 'deny' });
+  const result = await executor.execute('return 1', { f: (x: unknown) => called.push(x) }, { approve });
   return { result, called };
 }
 
@@ -100,6 +103,19 @@ const broken: readonly (readonly [string, Speak, RegExp])[] = [
     /tool-limit/,
   ],
   [
+    'arguments whose length is only claimed',
+    (say, nonce) => say({ t: 'call', nonce, call: 1, tool: 0, text: '[["h",4294967295]]' }),
+    /tool-limit/,
+  ],
+  [
+    'another call under a number that a person may say yes to',
+    (say, nonce) =>
+      ['shown', 'meant'].map((x) =>
+        say({ t: 'call', nonce, call: 1, tool: 0, text: JSON.stringify([['a', x]]) }),
+      ),
+    /tool-limit/,
+  ],
+  [
     'calls without end',
     (say, nonce) =>
       Array.from({ length: 9 }, (_, call) =>
@@ -126,6 +142,30 @@ for (const [what, speak, kind] of broken) {
     const { result } = await runWith(speak);
     assert.match(result.errorInfo?.kind ?? '', kind);
     assert.equal(result.result, undefined);
+  });
+}
+
+const ready = { t: 'ready', v: 1, engine: 'hostile' };
+for (const [what, frame] of [
+  ['a line for a log', { t: 'log', nonce: '', level: 'log', text: 'x' }],
+  ['that it is ready, again', ready],
+] as const) {
+  it(`Peer ends a worker that says ${what}, between its runs`, async () => {
+    const late = Promise.withResolvers<() => void>();
+    const speak: Speak = (say, nonce) => {
+      say(done(nonce, '[1]'));
+      say(ready);
+      late.resolve(() => say(frame));
+    };
+    const options = { ...optionsOf(defaultLimits), runsPerWorker: 2, spares: 1 };
+    await using executor = new PooledExecutor(hostile(speak), options);
+    assert.equal((await executor.execute('return 1')).result, 1);
+    await pause(100);
+    assert.equal(executor.processes, 1);
+    (await late.promise)();
+    // It would serve one more, and is replaced instead.
+    await pause(100);
+    assert.equal(executor.processes, 0);
   });
 }
 

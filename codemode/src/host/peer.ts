@@ -28,6 +28,7 @@ export class Peer {
   #gone: Extract<PeerEvent, { readonly type: 'gone' }> | undefined;
   #fault: string | undefined;
   #ready = Promise.withResolvers<void>();
+  #isReady = false;
   readonly #reader = new FrameReader();
   readonly #unhandled: unknown[] = [];
   /** While others have their turn. */
@@ -79,14 +80,21 @@ export class Peer {
     this.#reader.bytesMax = frameBytesMax;
     this.#listener = listener;
     this.#ready = Promise.withResolvers();
+    this.#isReady = false;
     this.#ready.promise.catch(() => {});
     this.placed.hold(true);
     if (this.#gone !== undefined) this.#notify(this.#gone);
   }
 
+  /** From now on: for what has been asked of the worker in its run. */
+  allowFrame(bytesMax: number): void {
+    this.#reader.bytesMax = bytesMax;
+  }
+
   /** Still held: somebody may be waiting for the realm it boots now, and a program that awaits a run must not end before it. */
   end(): void {
     this.#listener = undefined;
+    this.#reader.bytesMax = idleFrameBytesMax;
   }
 
   async kill(): Promise<void> {
@@ -137,10 +145,16 @@ export class Peer {
       this.#break(frame.message);
       return;
     }
+    // Beside its runs it has one thing to say: nobody counts what reading more than that costs.
+    if (frame.t === 'ready' ? this.#isReady : this.#listener === undefined) {
+      this.#break('it spoke without being asked');
+      return;
+    }
     if (frame.t !== 'ready') {
       this.#notify({ type: 'frame', frame });
       return;
     }
+    this.#isReady = true;
     this.engine = frame.engine;
     if (frame.v === protocolVersion) this.#ready.resolve();
     else this.#break(`it speaks version ${frame.v} of the protocol, not ${protocolVersion}`);

@@ -170,6 +170,7 @@ export class Run implements BrokerOwner {
 
   suspend(pending: PendingCall): void {
     this.#asked = pending;
+    this.#peer.allowFrame(frameBytesMax);
     this.#peer.send({ t: 'suspend', id: this.executionId });
   }
 
@@ -290,9 +291,8 @@ export class Run implements BrokerOwner {
     }
   }
 
-  /** Of the longest text this run may send, each character as JSON may write it; an engine's memory only where a run may be saved. */
+  /** Of the longest text this run may send, each character as JSON may write it; an engine's memory is longer, and comes when it is asked for. */
   #frameBytesMax(): number {
-    if (this.options.approve !== undefined) return frameBytesMax;
     const { argBytes, resultBytes, logBytes } = this.limits;
     const textMax = Math.max(argBytes, resultBytes, Math.min(logBytes, lineCharsMax));
     return Math.min(frameBytesMax, frameOwnBytes + 6 * textMax);

@@ -5,7 +5,7 @@
 import type { ToolSet } from './tool-set.ts';
 
 /** A line that is longer is generated, not written. */
-const lineCharsMax = 10_000;
+const lineCharsMax = 2000;
 /** `codemode.github.listIssues`, whatever stands around it. */
 const dotted = /[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+/g;
 

@@ -1,7 +1,24 @@
 /** `fetch` for servers that somebody else runs: what they answer is held in memory whole, so it has an end. */
+import { setTimeout as pause } from 'node:timers/promises';
 
 /** As much as the SDK takes of one message over standard output, and some: four times what a tool's result may be at most. */
 const messageBytesMax = 41_943_040;
+
+/** Between two questions for a server's own stream, which it may end at once each time and say that the next one is to come at once. */
+const streamMsMin = 50;
+
+/** For one server. */
+export function fetchFor(): typeof boundedFetch {
+  let next = 0;
+  return async (url, options) => {
+    if (options?.method === 'GET') {
+      const ms = next - performance.now();
+      next = Math.max(next, performance.now()) + streamMsMin;
+      if (ms > 0) await pause(ms, undefined, { signal: options.signal ?? undefined });
+    }
+    return await boundedFetch(url, options);
+  };
+}
 
 /** The answer's body as it is, until one message in it is larger than any that is of use. */
 export async function boundedFetch(url: string | URL, options?: RequestInit): Promise<Response> {

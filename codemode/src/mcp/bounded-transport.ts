@@ -13,7 +13,7 @@ type ServerTransport = StdioClientTransport | StreamableHTTPClientTransport;
 const answersMax = 1000;
 /** What calls of several runs may hold at once, by far. */
 const unreadBytesMax = 134_217_728;
-/** Requests and notifications in one second. A server that tells of its progress does so a few times. */
+/** Whatever was not asked for, in one second. A server that tells of its progress does so a few times. */
 const messagesMax = 2000;
 
 /** @param onFault told once, of a server that is ended for it */
@@ -27,19 +27,34 @@ export function boundTransport(transport: ServerTransport, onFault: (message: st
   };
   let second = 0;
   let messages = 0;
-  // The SDK keeps this listener, and calls it before its own.
-  transport.onmessage = (message) => {
-    if (!('method' in message)) return;
+  const count = (more: number): void => {
     const now = Math.floor(performance.now() / 1000);
-    messages = now === second ? messages + 1 : 1;
+    messages = now === second ? messages + more : more;
     second = now;
     if (messages > messagesMax) end(`the server sent more than ${messagesMax} messages in a second unasked`);
+  };
+  // Of a child's lines the SDK tells nobody that they are no messages: each is counted, and what is one only where it is an answer.
+  const each = 'pid' in transport ? 0 : 1;
+  let asked = 0;
+  // The SDK keeps these listeners, and calls them before its own.
+  transport.onmessage = (message) => {
+    const isAnswer = !('method' in message) && asked > 0;
+    if (isAnswer) asked -= 1;
+    count(isAnswer ? each - 1 : each);
+  };
+  transport.onerror = () => count(each);
+  const start: Transport['start'] = transport.start.bind(transport);
+  transport.start = async () => {
+    await start();
+    childOf(transport)?.stdout?.on('data', (chunk: Buffer) => count(linesIn(chunk)));
   };
   let answers = 0;
   const send: Transport['send'] = transport.send.bind(transport);
   transport.send = async (...given: Parameters<Transport['send']>) => {
     if (isEnded) throw new Error('the server is closed');
-    const own = [given[0]].flat().every((message) => 'method' in message) ? 0 : 1;
+    const sending = [given[0]].flat();
+    asked += sending.filter((message) => 'method' in message && 'id' in message).length;
+    const own = sending.every((message) => 'method' in message) ? 0 : 1;
     answers += own;
     if (answers > answersMax) end(`the server does not read the answers to more than ${answersMax} requests`);
     try {
@@ -51,6 +66,12 @@ export function boundTransport(transport: ServerTransport, onFault: (message: st
       answers -= own;
     }
   };
+}
+
+function linesIn(chunk: Buffer): number {
+  let lines = 0;
+  for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) lines += 1;
+  return lines;
 }
 
 interface Child {

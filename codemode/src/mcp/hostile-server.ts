@@ -17,6 +17,8 @@ const tools = [
   { name: 'flood', inputSchema: { type: 'object' } },
   { name: 'ask', inputSchema: { type: 'object' } },
   { name: 'tell', inputSchema: { type: 'object' } },
+  { name: 'babble', inputSchema: { type: 'object' } },
+  { name: 'reply', inputSchema: { type: 'object' } },
 ];
 
 function say(message: object): void {
@@ -65,6 +67,9 @@ const lines = createInterface({ input: process.stdin }).on('line', (line) => {
   else if (method === 'tools/call' && params?.name === 'flood') flood();
   else if (method === 'tools/call' && params?.name === 'ask') ask();
   else if (method === 'tools/call' && params?.name === 'tell') tell();
+  else if (method === 'tools/call' && params?.name === 'babble') repeat('x\n'.repeat(1000));
+  else if (method === 'tools/call' && params?.name === 'reply')
+    repeat(`${JSON.stringify({ jsonrpc: '2.0', id: 1_000_000, result: {} })}\n`.repeat(100));
   else if (method === 'tools/call')
     answer(id, {
       content: [{ type: 'text', text: `called ${params?.name?.slice(0, 20)}` }],

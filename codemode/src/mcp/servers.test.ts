@@ -8,7 +8,7 @@ import { createExecutor } from '../executors.ts';
 import { stripTypes } from '../source/typescript.ts';
 import { toolTreeOf } from '../tools/catalog.ts';
 import { declarationsOf } from '../tools/declarations.ts';
-import { boundedFetch } from './bounded-fetch.ts';
+import { boundedFetch, fetchFor } from './bounded-fetch.ts';
 import { McpServers } from './servers.ts';
 
 const hostile = {
@@ -45,6 +45,8 @@ describe('McpServers with a hostile server', () => {
         'flood',
         'ask',
         'tell',
+        'babble',
+        'reply',
       ],
     );
     const text = declarationsOf(servers.entries);
@@ -88,6 +90,8 @@ describe('McpServers with a hostile server', () => {
 for (const [what, tool, reason] of [
   ['asks without end and reads no answer', 'ask', /does not read the answers to more than 1000 requests/],
   ['tells without end', 'tell', /more than 2000 messages in a second unasked/],
+  ['writes lines that are no messages', 'babble', /more than 2000 messages in a second unasked/],
+  ['answers what nobody asked', 'reply', /more than 2000 messages in a second unasked/],
 ] as const) {
   it(`McpServers closes a server that ${what}, and says so`, async () => {
     await using servers = await McpServers.connect({ hostile });
@@ -131,6 +135,14 @@ describe('boundedFetch()', () => {
     const response = await boundedFetch(`${origin}/one`);
     assert.equal(response.url, `${origin}/one`);
     await assert.rejects(response.text(), /larger than/);
+  });
+
+  it('asks for streams one after the other, however soon a server ends them', async () => {
+    const fetch = fetchFor();
+    const began = performance.now();
+    for (let asked = 0; asked < 6; asked += 1)
+      await (await fetch(`${origin}/events`, { method: 'GET' })).body?.cancel();
+    assert.ok(performance.now() - began >= 240);
   });
 
   it('lets events pass for as long as each has an end', async () => {

@@ -13,7 +13,7 @@ import type { CatalogEntry, JsonSchema } from '../tools/catalog.ts';
 import { refuseExpansive } from '../tools/expanse.ts';
 import { uniqueNames } from '../tools/names.ts';
 import { searchName } from '../tools/search.ts';
-import { boundedFetch } from './bounded-fetch.ts';
+import { fetchFor } from './bounded-fetch.ts';
 import { boundTransport } from './bounded-transport.ts';
 import type { ServerConfig, ServersConfig } from './config.ts';
 import { unwrap } from './unwrap.ts';
@@ -96,7 +96,7 @@ function transportOf(server: ServerConfig): StdioClientTransport | StreamableHTT
   if ('url' in server)
     return new StreamableHTTPClientTransport(new URL(server.url as string), {
       requestInit: { headers: server.headers as Record<string, string> },
-      fetch: boundedFetch,
+      fetch: fetchFor(),
     });
   const { command, args, env, cwd } = server;
   return new StdioClientTransport({
@@ -119,7 +119,9 @@ const notValidating = {
 };
 
 async function toolsOf(client: Client, space: string): Promise<readonly CatalogEntry[]> {
-  const listed = (await client.listTools()).tools.slice(0, toolsMax);
+  // All pages together: a server may take its time for each, and the others wait.
+  const options = { signal: AbortSignal.timeout(connectMsMax) };
+  const listed = (await client.listTools(undefined, options)).tools.slice(0, toolsMax);
   const tools = [...new Map(listed.map((tool) => [tool.name, tool])).values()];
   const safe = uniqueNames(tools.map((tool) => tool.name));
   return tools.map(({ name, description = '', inputSchema, outputSchema }, at): CatalogEntry => {

@@ -7,6 +7,7 @@ import { chargeRun } from '../host/tool-context.ts';
 import type { ToolFn, ToolTree } from '../types.ts';
 import { bounded } from './bounded.ts';
 import { refuseExpansive } from './expanse.ts';
+import { type Check, checkOf } from './json-schema.ts';
 import { uniqueNames } from './names.ts';
 
 export type JsonSchema = boolean | { readonly [key: string]: unknown };
@@ -84,24 +85,43 @@ function schemaOf(schema: z.ZodType | JsonSchema | undefined): JsonSchema | unde
 /** Arguments are checked before the tool sees them: they come from code that nobody has read. */
 function checked(definition: ToolDefinition): ToolFn {
   const { inputSchema } = definition;
-  const schema = inputSchema instanceof z.ZodType ? inputSchema : fromJsonSchema(inputSchema);
+  if (inputSchema === undefined || typeof inputSchema === 'boolean')
+    return (input) => definition.execute(input);
+  const isZod = inputSchema instanceof z.ZodType;
+  const schema = isZod ? inputSchema : fromJsonSchema(inputSchema);
+  // Made for the first call: of thousands of tools few are called.
+  let check: Check | undefined;
   return (input) => {
-    if (schema === undefined) return definition.execute(input);
+    if (!isZod) check ??= checkFor(inputSchema, schema !== undefined);
+    const given = input === undefined ? {} : input;
     const parsed = chargeRun(() => {
       refuseExpansive(input);
-      return bounded(() => schema.safeParse(input === undefined ? {} : input));
+      return bounded(() => {
+        const read = schema?.safeParse(given) ?? { success: true, data: given };
+        const fault = read.success ? check?.(read.data) : z.prettifyError(read.error);
+        return { fault, data: read.data };
+      });
     });
-    if (parsed.success) return definition.execute(parsed.data);
-    throw new TypeError(`invalid input: ${z.prettifyError(parsed.error)}`);
+    if (parsed.fault !== undefined) throw new TypeError(`invalid input: ${parsed.fault}`);
+    return definition.execute(parsed.data);
   };
 }
 
-/** A schema that zod does not know how to check is left to the tool. */
-function fromJsonSchema(schema: JsonSchema | undefined): z.ZodType | undefined {
-  if (schema === undefined || typeof schema === 'boolean') return undefined;
+/** A schema that Zod does not know how to read. */
+function fromJsonSchema(schema: Exclude<JsonSchema, boolean>): z.ZodType | undefined {
   try {
     return z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0]);
   } catch {
     return undefined;
+  }
+}
+
+/** @throws TypeError where nothing checks by it: then the tool is not called */
+function checkFor(schema: Exclude<JsonSchema, boolean>, isRead: boolean): Check {
+  try {
+    return checkOf(schema);
+  } catch (cause) {
+    if (isRead) return () => undefined;
+    throw new TypeError('the tool has a schema that nothing can be checked by', { cause });
   }
 }

@@ -89,6 +89,44 @@ it('catalogOf() checks arguments by Zod and by JSON Schema', async () => {
   assert.equal(tree['plain']?.(5), 5);
 });
 
+for (const [what, rest, input] of [
+  ['not', { properties: { a: { not: { const: 'x' } } } }, { a: 'x' }],
+  ['a property beside if', { if: {}, properties: { a: { type: 'string' } } }, { a: 1 }],
+  ['NaN beside if', { if: {}, properties: { a: { type: 'number' } } }, { a: Number.NaN }],
+  ['else', { if: { required: ['a'] }, else: { required: ['b'] } }, {}],
+  ['dependentRequired', { dependentRequired: { a: ['b'] } }, { a: 1 }],
+  ['required without properties', { required: ['a'] }, {}],
+  ['anyOf of names', { properties: { a: {}, b: {} }, anyOf: [{ required: ['a'] }, { required: ['b'] }] }, {}],
+  [
+    'what is beside $ref',
+    { $defs: { s: {} }, properties: { a: { $ref: '#/$defs/s', maxLength: 1 } } },
+    { a: 'xx' },
+  ],
+  ['a pattern without a type', { properties: { a: { pattern: '^x$' } } }, { a: 'y' }],
+  ['the length of any list', { properties: { a: { type: 'array', minItems: 1 } } }, { a: [] }],
+  ['a reference that leads nowhere', { not: {}, properties: { a: { $ref: '#/x' } } }, {}],
+] as const) {
+  it(`catalogOf() refuses by JSON Schema: ${what}`, () => {
+    const inputSchema = { type: 'object', ...rest };
+    const [entry] = catalogOf({ f: { inputSchema, execute: () => 'ran' } });
+    assert.throws(() => entry?.call(input), /^TypeError: (invalid input|the tool has a schema)/);
+  });
+}
+
+it('catalogOf() takes by JSON Schema what it allows: formats nobody knows, what is undefined, defaults', () => {
+  const inputSchema = {
+    type: 'object',
+    properties: { a: { type: 'integer', format: 'int64' }, b: { type: 'string' }, c: { default: 5 } },
+    required: ['a', 'c'],
+    additionalProperties: false,
+  };
+  for (const schema of [inputSchema, { ...inputSchema, $id: 'same', if: true }]) {
+    const [entry] = catalogOf({ f: { inputSchema: schema, execute: (input) => input } });
+    const c = 'if' in schema ? { c: 5 } : {};
+    assert.deepEqual(entry?.call({ a: 1, b: undefined, ...c }), { a: 1, b: undefined, c: 5 });
+  }
+});
+
 it('catalogOf() ends a check whose expression takes for ever, and checks the next', () => {
   const [json, zod] = catalogOf({
     json: {

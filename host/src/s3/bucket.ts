@@ -24,6 +24,7 @@ import { pause } from '@squash/base/pause';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { S3Config } from '../config/config.ts';
+import { boundAnswers } from './bounded-answers.ts';
 
 /** Two parts are on their way and a third is filled. The least that S3 takes; the longest file has 3,277. */
 const partBytes = 5_242_880;
@@ -75,6 +76,7 @@ export class Bucket implements Disposable {
         throwOnRequestTimeout: true,
       },
     });
+    boundAnswers(this.#client);
   }
 
   /** Objects right below a folder, or all behind a prefix, however many pages they take; `take` says whether one more is wanted. */
