@@ -52,7 +52,8 @@ export const volumeErrors = {
     status: 409,
     retry: 'never',
     summary: 'Nothing can be attached at this path of the sandbox',
-    remedy: 'Name a directory, or a path where nothing is, with no link on the way',
+    remedy:
+      'Name a directory, or a path where nothing is, with no link on the way; attach it while the sandbox is stopped, where the message says so',
   },
   host_directory_refused: {
     status: 403,
