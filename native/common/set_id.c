@@ -83,7 +83,7 @@ size_t set_id_program(struct sock_filter program[SET_ID_PROGRAM_MAX]) {
 int set_id_begin(void) {
   struct sock_filter program[SET_ID_PROGRAM_MAX];
   if (!is_wanted) return 0;
-  /* EPERM: of another user, who has no capability. Sandboxes of programs' own are mapped by this one; no box of root has them. */
+  /* EPERM: a command that is not of root has no capability to drop. With nesting a program needs it for its own sandboxes' ids, and a box of root has no nesting. */
   if (!has_own_filters && prctl(PR_CAPBSET_DROP, CAP_SETFCAP) != 0 && errno != EPERM) return -1;
   struct sock_fprog whole = {.len = (unsigned short)set_id_program(program), .filter = program};
   return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &whole);

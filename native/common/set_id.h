@@ -1,8 +1,7 @@
 /*
  * No set-uid and no set-gid files, for whoever writes places of the host as the user who started it (a box, and in single-id mode a sandbox
- * that has a directory of it): what it makes there is that user's, and another
- * user of the machine would become him by it. Inside, such a bit does nothing. Nor does any get capabilities: what root's box gives a
- * file, the machine's kernel gives whoever runs it.
+ * that has a directory of it): what it makes there is that user's, and another user of the machine would become him by it. Inside, such
+ * a bit does nothing. No file gets capabilities either: what a box of root gives one, the machine's kernel gives whoever runs it.
  *
  * Each command loads one more filter before its program; after it none, but where programs may make sandboxes of their own. The
  * sandbox's own filter can't have it: the mode of openat2 is behind a pointer, so that call is absent for commands, and PID 1 needs it

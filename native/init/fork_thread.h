@@ -1,7 +1,7 @@
 /*
  * A thread of PID 1 that starts commands without a copy of PID 1: the new process has PID 1's memory until its execve, as after vfork, and only
- * the thread that made it waits meanwhile. A copy costs more than all else of a start, in page tables and in faults of both sides behind it, the more
- * so in a virtual machine.
+ * the thread that made it waits meanwhile. A copy costs page tables, and faults of both sides behind it, which are dear in a virtual machine
+ * (figures: docs/performance.md).
  *
  * PID 1 itself must not be who waits: a program or directory may lie where opening it takes as long as somebody likes (a lease, a FUSE or network
  * file system). While the thread waits, other commands are forked.

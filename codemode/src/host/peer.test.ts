@@ -10,6 +10,7 @@ import type { Exit, Place } from '../places/place.ts';
 import { encodeFrame, FrameReader } from '../protocol/framing.ts';
 import { catalogOf, toolTreeOf } from '../tools/catalog.ts';
 import type { Approval, ExecutionEvent } from '../types.ts';
+import { waitFor } from '../../../tests/support/wait.ts';
 
 type Speak = (say: (frame: object | Buffer) => void, nonce: string, input: PassThrough) => void;
 
@@ -164,8 +165,7 @@ for (const [what, frame] of [
     assert.equal(executor.processes, 1);
     (await late.promise)();
     // It would serve one more, and is replaced instead.
-    await pause(100);
-    assert.equal(executor.processes, 0);
+    await waitFor('the worker to end', () => executor.processes === 0);
   });
 }
 
