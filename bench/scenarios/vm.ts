@@ -12,13 +12,18 @@ import { SocketDirectory } from '@squash/base/socket-directory';
 import { mustRun, timed } from '../measure/process.ts';
 import { descendants, totalPssBytes } from '../measure/proc-memory.ts';
 import type { Scenario, Subject } from '../measure/scenario.ts';
+import { GuestClient } from '../../host/src/guest/client.ts';
 import { bareBoot } from '../squash/bare-vm.ts';
 import { startSquash, type SquashUnderTest } from '../squash/daemon.ts';
+import { plainCommand, ranIn } from '../squash/guest-exec.ts';
 import { vmModule } from '../../tests/support/clients-layer.ts';
 import type { Context } from './context.ts';
 
 const megabyte = 1e6;
 const echoPort = 5_000;
+/** Of squash-init. */
+const pidOnePort = 1_024;
+const answerDeadlineMs = 60_000;
 const spawns = 100;
 const vm = { backend: 'vm', memory_mb: 256 };
 /** One with a volume has no template: it boots. */
@@ -33,7 +38,7 @@ export async function vmScenario(
     id: 'vm',
     title: 'MicroVMs',
     about:
-      'Emulated, on one thread each. "boot" is from the request of a create, or the start of the first program, to the first output of `echo`; QEMU alone has the same programs, kernel, initramfs, disks and command line; that of Squash has a volume besides, without which it would not boot. One without goes on from a template, which the second of its kind has made. "exec" is `true` over HTTP keep-alive; beside it what it can not be without, in the same guest: a byte over vsock and back, and a fork, execve and wait of `true`. "idle" is the PSS of all processes of one VM of 256 MB after its first command. "at once" is from the first request until each of them has answered a command.',
+      'Emulated, on one thread each. "boot" is from the request of a create, or the start of the first program, to the first output of `echo`; QEMU alone has the same programs, kernel, initramfs, disks and command line; that of Squash has a volume besides, without which it would not boot. One without goes on from a template, which the second of its kind has made. "exec" is `true` over HTTP keep-alive, and asked of its PID 1 as the daemon asks it; beside both what they can not be without, in the same guest: a byte over vsock and back, and a fork, execve and wait of `true`. "idle" is the PSS of all processes of one VM of 256 MB after its first command. "at once" is from the first request until each of them has answered a command.',
     metrics: [
       { id: 'boot', title: 'create → first output', unit: 'ms' },
       { id: 'exec', title: 'exec `true`', unit: 'ms' },
@@ -76,6 +81,10 @@ async function subjects(
     {
       name: 'QEMU alone',
       cycle: async () => ({ boot: await bareBoot(dataDir, workDir) }),
+    },
+    {
+      name: 'its PID 1, without the API',
+      cycle: async () => ({ exec: await floor.execs(quick ? 20 : 100) }),
     },
     {
       name: 'vsock echo, and fork and exec, in the guest',
@@ -142,11 +151,18 @@ class Floor implements Disposable {
   readonly #squash: SquashUnderTest;
   readonly #guest: string;
   readonly #echo: Duplex;
+  readonly #pidOne: GuestClient;
+  #execs = 0;
 
-  private constructor(squash: SquashUnderTest, guest: string, echo: Duplex) {
+  private constructor(
+    squash: SquashUnderTest,
+    guest: string,
+    { echo, pidOne }: { readonly echo: Duplex; readonly pidOne: GuestClient },
+  ) {
     this.#squash = squash;
     this.#guest = guest;
     this.#echo = echo;
+    this.#pidOne = pidOne;
   }
 
   static async start(
@@ -169,11 +185,23 @@ class Floor implements Disposable {
     await squash.client.exec(guest, `/vsock-echo serve ${echoPort} >/dev/null 2>&1 &`);
     const runDir = join(squash.env['SQUASH_DATA'] ?? '', 'run');
     const [name] = (await readdir(join(runDir, 'g'))).filter((each) => each.endsWith('.sock'));
-    using sockets = new SocketDirectory(runDir);
-    const echo = await sockets.connect(`g/${name}`);
-    echo.write(encodeFields('vmmGuest', [['port', echoPort]]));
-    await take(echo, frameHeaderBytes);
-    return new Floor(squash, guest, echo);
+    const through = async (port: number): Promise<Duplex> => {
+      using sockets = new SocketDirectory(runDir);
+      const stream = await sockets.connect(`g/${name}`);
+      stream.write(encodeFields('vmmGuest', [['port', port]]));
+      await take(stream, frameHeaderBytes);
+      return stream;
+    };
+    const pidOne = new GuestClient({ connect: async () => await through(pidOnePort), answerDeadlineMs });
+    return new Floor(squash, guest, { echo: await through(echoPort), pidOne });
+  }
+
+  /** `true`, asked as the daemon asks for it. */
+  async execs(count: number): Promise<readonly number[]> {
+    return await each(count, async () => {
+      const command = plainCommand(`bench-${(this.#execs += 1)}`, '/bin/true');
+      return await timed(async () => await ranIn(this.#pidOne, command));
+    });
   }
 
   /** A round over vsock each, and the median of a fork and exec there. */

@@ -13,6 +13,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { qemu } from '../../host/src/drivers/microvm/qemu.ts';
 import type { VmmCommand } from '../../host/src/drivers/microvm/vmm-channel.ts';
 import { GuestClient } from '../../host/src/guest/client.ts';
+import { plainCommand } from './guest-exec.ts';
 
 const bootMsMax = 120_000;
 const memoryBytes = 256 * 1_048_576;
@@ -114,18 +115,7 @@ async function untilListening(path: string): Promise<void> {
 
 async function firstOutput(path: string): Promise<void> {
   const client = new GuestClient({ connect: () => connect(path), answerDeadlineMs: bootMsMax });
-  const exec = await client.exec({
-    execId: '1',
-    argv: ['/bin/echo', 'first'],
-    env: {},
-    cwd: '/',
-    uid: 0,
-    gid: 0,
-    tty: undefined,
-    stdin: 'none',
-    timeoutMs: undefined,
-    openFilesMax: 1_024,
-  });
+  const exec = await client.exec(plainCommand('1', '/bin/echo', 'first'));
   for await (const event of exec.events()) if (event.type !== 'exit') break;
   exec.close();
 }

@@ -46,8 +46,9 @@ static void check_accepted(void) {
   command("stay\nqemu\n-append\na b=c");
   command("files /run/files.sock\nvirtiofsd");
   command("unpack /disk\n/drives/disk");
+  command("memory\n/drives/memory");
   CHECK(parse() == NULL);
-  CHECK(strcmp(start.socket, "/run/v.sock") == 0 && strcmp(start.control, "/run/q.sock") == 0 && start.command_count == 5);
+  CHECK(strcmp(start.socket, "/run/v.sock") == 0 && strcmp(start.control, "/run/q.sock") == 0 && start.command_count == 6);
   const struct command *first = &start.commands[0];
   CHECK(!first->stays && first->awaits == NULL && strcmp(first->words[0], "/usr/sbin/mke2fs") == 0);
   CHECK(strcmp(first->words[1], "") == 0 && strcmp(first->words[2], "-q") == 0 && first->words[3] == NULL);
@@ -56,6 +57,7 @@ static void check_accepted(void) {
   CHECK(!start.commands[1].serves_files && !start.commands[1].unpacks);
   CHECK(start.commands[4].unpacks && strcmp(start.commands[4].makes, "/disk") == 0);
   CHECK(strcmp(start.commands[4].words[0], "/drives/disk") == 0);
+  CHECK(start.commands[5].remembers && !start.commands[5].stays && start.commands[5].makes == NULL && !start.commands[4].remembers);
   CHECK(start.commands[2].stays && start.commands[2].awaits == NULL && strcmp(start.commands[2].words[2], "a b=c") == 0);
 }
 

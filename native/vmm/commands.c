@@ -19,6 +19,7 @@
 #include "vmm/console.h"
 #include "vmm/disk.h"
 #include "vmm/link.h"
+#include "vmm/memory.h"
 #include "vmm/request.h"
 #include "vmm/tsc.h"
 
@@ -85,11 +86,27 @@ static _Noreturn void unpack(const struct command *command) {
   _exit(disk_unpack(command->words[0], new_of(command->makes).text));
 }
 
+static _Noreturn void remember(int status) {
+  (void)close(status);
+  _exit(memory_fill());
+}
+
+/* PID 1 keeps 0, 1 and 2 occupied, so no source is overwritten before it is copied; `status` and the memory may each be where the other is to be. */
+static bool place(int output, int status) {
+  int memory = memory_fd();
+  if (dup2(null_fd, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0) return false;
+  int kept = fcntl(status, F_DUPFD_CLOEXEC, MEMORY_FD + 1);
+  if (kept < 0 || (memory >= 0 && memory != MEMORY_FD && dup2(memory, MEMORY_FD) < 0)) return false;
+  if (memory == MEMORY_FD && set_close_on_exec(MEMORY_FD, false) != 0) return false;
+  if (dup3(kept, 3, O_CLOEXEC) != 3) return false;
+  close_from(memory < 0 ? MEMORY_FD : MEMORY_FD + 1);
+  return true;
+}
+
 static _Noreturn void run_child(const struct command *command, char *const *words, int output, int status) {
   bool is_fit = command->serves_files || pid_one_disarm() == 0;
-  /* PID 1 keeps 0, 1 and 2 occupied, so no source is overwritten before it is copied. */
-  if (is_fit && dup2(null_fd, 0) >= 0 && dup2(output, 1) >= 0 && dup2(output, 2) >= 0 && (status == 3 || dup3(status, 3, O_CLOEXEC) == 3)) {
-    close_from(4);
+  if (is_fit && command->remembers) remember(status);
+  if (is_fit && place(output, status)) {
     (void)setsid();
     sigset_t none;
     sigemptyset(&none);
@@ -113,10 +130,13 @@ static int spawn(unsigned index) {
   if (set_blocking(output, false) != 0 || pipe2(ends, O_CLOEXEC) != 0) return errno;
   cleanup_fd status = ends[0];
   cleanup_fd status_end = ends[1];
-  char *const *words = tsc_words(request.commands[index].words);
+  const struct command *command = &request.commands[index];
+  if (command->remembers && memory_open(command->words[0]) != 0) return errno;
+  memory_mark(command->words);
+  char *const *words = tsc_words(command->words);
   pid_t pid = fork();
   if (pid < 0) return errno;
-  if (pid == 0) run_child(&request.commands[index], words, output_end, status_end);
+  if (pid == 0) run_child(command, words, output_end, status_end);
   close_fd(&status_end);
   close_fd(&output_end);
   console_listen(take_fd(&output));

@@ -10,6 +10,7 @@
 #include "common/frame.h"
 #include "common/loop.h"
 #include "common/transfer.h"
+#include "vmm/guest_socket.h"
 
 enum connection_kind {
   CONNECTION_FREE,
@@ -22,9 +23,6 @@ enum connection_kind {
 
 enum link_state { LINK_WAITS, LINK_ASKS, LINK_LISTENS, LINK_JOINED };
 
-/* `OK 4294967295`. */
-enum { LINK_OK_BYTES_MAX = 13 };
-
 /* The other side of a stream to the guest or to the control socket. */
 struct link {
   enum link_state state;
@@ -32,8 +30,7 @@ struct link {
   bool holds_guest; /* a control's: see link_request_device */
   uint16_t port;
   struct watch far;
-  char heard[LINK_OK_BYTES_MAX]; /* of its answer, so far */
-  uint8_t heard_used;
+  struct guest_heard heard;
   int64_t again_ms;    /* the next try */
   int64_t asked_ms;    /* how long the last one waited for its answer */
   int64_t deadline_ms; /* when it is given up, unless it is joined */

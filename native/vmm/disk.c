@@ -114,8 +114,11 @@ static int copy_bytes(int from, int to, uint64_t at, uint64_t length) {
 int disk_unpack(const char *from, const char *to) {
   cleanup_fd stream = open(from, O_RDONLY | O_CLOEXEC);
   cleanup_fd disk = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  return stream < 0 || disk < 0 ? errno : disk_fill(stream, disk);
+}
+
+int disk_fill(int stream, int disk) {
   uint8_t head[2 * NUMBER_BYTES];
-  if (stream < 0 || disk < 0) return errno;
   if (read_whole(stream, head, NUMBER_BYTES) != 1) return EPIPE;
   uint64_t size = number_at(head);
   if (size > INT64_MAX || ftruncate(disk, (off_t)size) != 0) return size > INT64_MAX ? EFBIG : errno;

@@ -14,5 +14,7 @@ struct connection;
 void disk_request(struct connection *connection, uint8_t *payload, size_t length);
 /* Makes the new file `to` of such a stream. Returns 0 or an errno. */
 int disk_unpack(const char *from, const char *to);
+/* The same of both that are open; reads not a byte behind the stream's end. */
+int disk_fill(int stream, int disk);
 
 #endif

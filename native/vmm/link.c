@@ -10,7 +10,9 @@
 
 #include "common/descriptor.h"
 #include "vmm/connection.h"
+#include "vmm/guest_socket.h"
 #include "vmm/request.h"
+#include "vmm/spare.h"
 
 enum {
   GUEST_AGAIN_MS = 200,
@@ -27,16 +29,9 @@ static bool is_ready;
 static bool is_given_up;
 static unsigned waiting; /* links that are not joined */
 static unsigned holds; /* streams as long as which nobody is let through */
+static bool is_asked_for; /* somebody was let through since: the device is there */
 
 static void far_ready(void *owner, uint32_t events);
-
-static int address_of(struct sockaddr_un *address, const char *path, const char *suffix) {
-  *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-  int length = snprintf(address->sun_path, sizeof address->sun_path, "%s%s", path, suffix);
-  if (length > 0 && (size_t)length < sizeof address->sun_path) return 0;
-  errno = ENAMETOOLONG;
-  return -1;
-}
 
 static void try_all(void) {
   for (struct connection *at = NULL; (at = connection_next(at, CONNECTION_LINK)) != NULL;) at->link.again_ms = 0;
@@ -57,7 +52,7 @@ static void guest_came(void *owner, uint32_t events) {
 /* With nothing of an earlier life in its place. Returns -1 with errno. */
 static int open_listener(const char *path, const char *suffix) {
   struct sockaddr_un address;
-  if (address_of(&address, path, suffix) != 0) return -1;
+  if (socket_address(&address, path, suffix) != 0) return -1;
   cleanup_fd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
   (void)unlink(address.sun_path);
@@ -70,9 +65,9 @@ void links_are_ready(void) { is_ready = true; }
 int links_start(const char *guest, const char *control) {
   struct sockaddr_un address;
   char suffix[8];
-  if (address_of(&address, control, "") != 0) return -1;
+  if (socket_address(&address, control, "") != 0) return -1;
   memcpy(control_path, address.sun_path, sizeof control_path);
-  if (address_of(&address, guest, "") != 0) return -1;
+  if (socket_address(&address, guest, "") != 0) return -1;
   memcpy(guest_path, address.sun_path, sizeof guest_path);
   (void)snprintf(suffix, sizeof suffix, "_%d", VMM_READY_PORT);
   int fd = open_listener(guest, suffix);
@@ -157,6 +152,8 @@ void link_request_memory(struct connection *connection, uint8_t *payload, size_t
 /* Who has asked asks anew behind it. */
 static void hold_guests(void) {
   holds++;
+  is_asked_for = false;
+  spare_drop();
   for (struct connection *at = NULL; (at = connection_next(at, CONNECTION_LINK)) != NULL;) {
     if (at->link.state == LINK_ASKS) not_yet(at, EAGAIN);
   }
@@ -167,42 +164,50 @@ static void joined(struct connection *connection) {
   link->state = LINK_JOINED;
   waiting--;
   if (link->holds_guest) hold_guests();
+  if (!link->is_control) is_asked_for = true;
   if (connection_begin_raw(connection)) link_ready(connection, 0);
 }
 
-static void ask(struct connection *connection) {
+static void await_answer(struct connection *connection) {
   struct link *link = &connection->link;
-  char request[32];
-  if (link->is_control) {
-    joined(connection);
-    return;
-  }
-  int length = snprintf(request, sizeof request, "CONNECT %u\n", link->port);
-  ssize_t put = send(link->far.fd, request, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (put != length) {
-    not_yet(connection, put < 0 ? errno : EPIPE);
-    return;
-  }
   link->state = LINK_ASKS;
-  link->heard_used = 0;
   link->asked_ms = link->asked_ms == 0 ? ASKED_MS : 2 * link->asked_ms;
   link->again_ms = clock_ms() + link->asked_ms;
   watch_for(&link->far, EPOLLIN);
 }
 
+static void ask(struct connection *connection) {
+  struct link *link = &connection->link;
+  link->heard.used = 0;
+  if (link->is_control) joined(connection);
+  else if (guest_ask(link->far.fd, link->port) != 0) not_yet(connection, errno);
+  else await_answer(connection);
+}
+
+static bool guest_is_open(void) { return is_ready && holds == 0 && !is_given_up; }
+
+static bool has_taken_spare(struct connection *connection) {
+  bool is_there;
+  struct link *link = &connection->link;
+  int fd = link->port == VMM_GUEST_PORT && guest_is_open() ? spare_take(&link->heard, &is_there) : -1;
+  if (fd < 0) return false;
+  watch_start(&link->far, fd, far_ready, connection);
+  if (is_there) joined(connection);
+  else await_answer(connection);
+  return true;
+}
+
 static void attempt(struct connection *connection) {
   struct link *link = &connection->link;
-  struct sockaddr_un address;
-  const char *path = link->is_control ? control_path : guest_path;
-  bool is_known = link->is_control ? path[0] != '\0' : is_ready && holds == 0;
-  int fd = is_known && !is_given_up ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
+  if (!link->is_control && has_taken_spare(connection)) return;
+  bool is_known = link->is_control ? control_path[0] != '\0' && !is_given_up : guest_is_open();
+  int fd = is_known ? socket_reach(link->is_control ? control_path : guest_path) : -1;
   if (fd < 0) {
-    not_yet(connection, is_known && !is_given_up ? errno : 0);
+    not_yet(connection, is_known ? errno : 0);
     return;
   }
   watch_start(&link->far, fd, far_ready, connection);
-  if (address_of(&address, path, "") == 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0) ask(connection);
-  else not_yet(connection, errno);
+  ask(connection);
 }
 
 int links_turn(void) {
@@ -221,23 +226,10 @@ int links_turn(void) {
   return waiting == 0 ? -1 : next <= now ? 0 : (int)(next - now);
 }
 
-/* The answer's line byte by byte: what is behind it is the stream's. */
 static void hear_ok(struct connection *connection) {
-  struct link *link = &connection->link;
-  for (;;) {
-    char byte;
-    ssize_t got = recv(link->far.fd, &byte, 1, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got == 1 && byte == '\n' && link->heard_used >= 3 && memcmp(link->heard, "OK ", 3) == 0) {
-      joined(connection);
-      return;
-    }
-    if (got != 1 || byte == '\n' || link->heard_used == LINK_OK_BYTES_MAX) {
-      not_yet(connection, got < 0 ? errno : 0);
-      return;
-    }
-    link->heard[link->heard_used++] = byte;
-  }
+  enum guest_answer answer = guest_hear(connection->link.far.fd, &connection->link.heard);
+  if (answer == GUEST_IS_THERE) joined(connection);
+  else if (answer == GUEST_REFUSES) not_yet(connection, errno);
 }
 
 /* --- joined ----------------------------------------------------------------------------------------------- */
@@ -309,4 +301,6 @@ void link_closing(struct connection *connection) {
   watch_close(&link->far);
   transfer_forget(&link->up);
   transfer_forget(&link->down);
+  /* Nobody is meant to come to a device that was taken away, and what ends may end late. */
+  if (link->state == LINK_JOINED && link->port != 0 && is_asked_for && guest_is_open()) spare_make(guest_path);
 }

@@ -1,10 +1,8 @@
 /*
  * Streams to the guest and to the VMM's control socket, and one from the VMM: its guest's memory.
  *
- * The guest is reached through a Unix socket whose other end the VMM or its vsock back end has: `CONNECT <port>` and a line's
- * end there, `OK …` and a line's end back, then raw bytes. The request goes in one write and nothing behind it before the answer, and the
- * answer is taken to its end and no further: one back end drops what comes split, and the other what comes early. An end without an
- * answer, silence and a refusal all mean "not yet". No half-close is passed on, because there it ends both directions.
+ * The guest is reached as `guest_socket.h` says, or by a stream that waits (`spare.h`). No half-close is passed on, because there it ends
+ * both directions.
  */
 #ifndef SQUASH_VMM_LINK_H
 #define SQUASH_VMM_LINK_H

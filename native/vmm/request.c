@@ -54,8 +54,11 @@ static const char *keep_command(const struct field *field, struct start_request 
   if (command->makes != NULL && (command->makes[0] != '/' || strlen(command->makes) > MADE_PATH_BYTES_MAX)) {
     return "the path of what is made is not absolute, or too long";
   }
-  bool is_plain = strcmp(how, "once") == 0 || strcmp(how, "stay") == 0;
-  if (command->awaits == NULL && command->makes == NULL && !is_plain) return "a command is none of once, make, unpack, stay and files";
+  command->remembers = strcmp(how, "memory") == 0;
+  bool is_plain = command->remembers || strcmp(how, "once") == 0 || strcmp(how, "stay") == 0;
+  if (command->awaits == NULL && command->makes == NULL && !is_plain) {
+    return "a command is none of once, make, unpack, memory, stay and files";
+  }
   for (unsigned count = 0; rest != NULL; count++) {
     if (count == VMM_WORDS_MAX) return "a command has too many words";
     slot[count] = rest;

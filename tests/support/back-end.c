@@ -3,7 +3,8 @@
  *
  * At CONTROL it takes lines and answers `done`: `ready` connects to `GUEST_1` as a guest does that has started, `say TEXT` and
  * `flood KIB` write to the console,
- * `memory KIB` connects to `CONTROL_memory` and writes there, `rights` tells of its own, `orphan` leaves one behind, `end CODE` ends it.
+ * `memory KIB` connects to `CONTROL_memory` and writes there, `rights` tells of its own, `orphan` leaves one behind, `asked` says how often port
+ * 1024 was asked for, `hang up` ends the last stream of that, `end CODE` ends it.
  * At GUEST it speaks the CONNECT protocol, and takes a request only as one piece:
  *   port 1024 echoes; 1025 is refused twice, then as 1024; 1026 says something together with OK; 1027 answers something else than OK;
  *   1028 takes the connection and is silent; 1029 sends 1 MB and closes
@@ -50,6 +51,10 @@ static void echo(int fd) {
   }
 }
 
+/* Of port 1024. */
+static unsigned asked;
+static pid_t last;
+
 static void guest(int fd) {
   static unsigned refusals;
   static char megabyte[1 << 20];
@@ -59,7 +64,12 @@ static void guest(int fd) {
   ssize_t got = read(fd, request, sizeof request - 1);
   if (got <= 0 || sscanf(request, "CONNECT %u%c", &port, &end) != 2 || end != '\n') return;
   if (port == 1025 && refusals++ < 2) return;
-  if (fork() != 0) return;
+  pid_t pid = fork();
+  if (pid != 0 && port == 1024) {
+    asked++;
+    last = pid;
+  }
+  if (pid != 0) return;
   if (port == 1024 || port == 1025) put(fd, "OK 1073741824\n");
   else if (port == 1026) put(fd, "OK 1026\nearly");
   else if (port == 1027) put(fd, "NO 1027\n");
@@ -133,6 +143,10 @@ static void control(const char *line, const char *const *paths) {
     for (int i = atoi(line + 6) * 16; i > 0; i--) (void)printf("%-63d\n", i);
   } else if (strcmp(line, "rights\n") == 0) {
     tell_rights();
+  } else if (strcmp(line, "asked\n") == 0) {
+    (void)printf("asked %u times\n", asked);
+  } else if (strcmp(line, "hang up\n") == 0) {
+    (void)kill(last, SIGKILL);
   } else if (strcmp(line, "orphan\n") == 0) {
     leave_orphan();
   } else if (strncmp(line, "end ", 4) == 0) {

@@ -197,6 +197,35 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user']
     for (const { stream } of many) stream.destroy();
   });
 
+  test('behind a stream that has ended another one waits for who comes next, as long as the guest does not end it', async () => {
+    await using vmm = await launch('next');
+    await vmm.begin(backEnd);
+    const console = await vmm.stream('vmmConsole');
+    const control = await vmm.stream('vmmControl');
+    await control.say('ready');
+    const asked = async (times: number): Promise<boolean> => {
+      await control.say('asked');
+      return (await console.until(/asked \d+ times\n$/)).endsWith(`asked ${times} times\n`);
+    };
+    const echoing = async (): Promise<Text> => {
+      const text = await vmm.stream('vmmGuest');
+      text.stream.write('and back');
+      await text.until('and back');
+      return text;
+    };
+    const first = await echoing();
+    assert.ok(await asked(1), 'none waits where there was none before');
+    first.stream.destroy();
+    await waitFor('one that waits', () => asked(2), 10_000);
+    const second = await echoing();
+    assert.ok(await asked(2), 'it is the one that waited');
+    second.stream.destroy();
+    await waitFor('another one', () => asked(3), 10_000);
+    await control.say('hang up');
+    await echoing();
+    assert.ok(await asked(4), 'one that was ended is nobody’s');
+  });
+
   test('as long as its device comes or goes nobody is let through to the guest, who is asked anew then', async () => {
     await using vmm = await launch('device');
     await vmm.begin(backEnd);

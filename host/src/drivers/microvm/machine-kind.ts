@@ -22,6 +22,9 @@ const namesOf = {
   machine: 'machine (processors, memory, disks, network, KVM)',
 } as const;
 
+/** Counts the forms of the file that a memory is saved to (`qemu-stream.ts`). */
+const savedForm = 2;
+
 /** Of a squashfs: when it was made, how large it is, where its tables lie. */
 const superblockBytes = 96;
 
@@ -39,7 +42,7 @@ export async function machineKind(vm: Planned, copies: MachineCopies, dataDir: s
   const { module, drives } = vm;
   return {
     module: digestOf(module.root),
-    release: digestOf(module.initrd),
+    release: digestOf([module.initrd, savedForm]),
     disks: digestOf(await Promise.all(drives.map(({ source }) => superblock(join(dataDir, source))))),
     processor: digestOf(cpus()[0]?.model ?? null),
     machine: digestOf(stillOf(vm, copies, dataDir).commands),

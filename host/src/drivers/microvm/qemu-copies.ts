@@ -10,9 +10,9 @@ import { AppError } from '@squash/contract/errors';
 import { pause } from '@squash/base/pause';
 import { Qmp } from './qmp.ts';
 
-const lookMs = 20;
+const lookMs = 5;
 const device = 'vsock0';
-const connectsMax = 500;
+const connectsMax = 2_000;
 /** For a second behind a device's end Linux takes a new one in its slot for noise, and then it would take five more. */
 const partedMs = 1_500;
 /** QEMU's own choice is 128 MiB a second, meant for networks. */

@@ -1,7 +1,7 @@
 /** A migration stream put together by hand; the real ones are in tests/e2e/microvm-memory.test.ts, where what is kept of them is loaded again. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { withoutEmptyPages } from './qemu-stream.ts';
+import { memoryFirst } from './qemu-stream.ts';
 
 const u64 = (value: number): Buffer => {
   const bytes = Buffer.alloc(8);
@@ -17,9 +17,9 @@ const start = [
   id,
   named('ram'),
   u64(4),
-  u64(0x5000 | 4),
+  u64(0x9000 | 4),
   named('mem0'),
-  u64(0x4000),
+  u64(0x8000),
   named('rom'),
   u64(0x1000),
   ...end,
@@ -37,37 +37,44 @@ const stream = Buffer.concat([
   Buffer.from([0]),
   u64(0x1000 | 8 | 32),
   page(1),
+  u64(0x2000 | 8 | 32),
+  page(2),
   ...end,
   command,
   ...part(3),
-  u64(0x2000 | 2 | 32),
-  Buffer.from([0]),
   u64(0x0000 | 2),
   named('rom'),
   Buffer.from([0]),
-  u64(0x3000 | 8),
+  u64(0x5000 | 8),
   named('mem0'),
-  page(2),
+  page(3),
+  u64(0x0000 | 8),
+  named('rom'),
+  page(4),
   ...end,
   devices,
 ]);
+const extent = (at: number, ...pages: readonly Buffer[]): Buffer[] => [
+  ...[at, 4096 * pages.length].map((value) => u64(value).reverse()),
+  ...pages,
+];
 const kept = Buffer.concat([
+  u64(0x8000).reverse(),
+  ...extent(0x1000, page(1), page(2)),
+  ...extent(0x5000, page(3)),
+  ...extent(0x8000),
   ...start,
   ...part(2),
-  // The block is named by the first record that is left.
-  u64(0x1000 | 8),
-  named('mem0'),
-  page(1),
   ...end,
   command,
   ...part(3),
-  // What has a content before it is loaded is kept.
+  // What has a content before it is loaded is kept, and its block named by the first record that is left.
   u64(0x0000 | 2),
   named('rom'),
   Buffer.from([0]),
-  u64(0x3000 | 8),
-  named('mem0'),
-  page(2),
+  u64(0x0000 | 8),
+  named('rom'),
+  page(4),
   ...end,
   devices,
 ]);
@@ -77,7 +84,7 @@ async function read(bytes: Buffer, pieceBytes: number): Promise<Buffer> {
     for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes);
   })();
   const out: Buffer[] = [];
-  for await (const piece of withoutEmptyPages(
+  for await (const piece of memoryFirst(
     (async function* () {
       yield* pieces;
     })(),
@@ -86,7 +93,7 @@ async function read(bytes: Buffer, pieceBytes: number): Promise<Buffer> {
   return Buffer.concat(out);
 }
 
-test('a stream loses the empty pages of the memory and nothing else, however it comes', async () => {
+test('the pages of the memory come first, without the empty ones, and the rest of the stream behind them, however it comes', async () => {
   for (const pieceBytes of [1, 7, 4096, 5000, stream.length])
     assert.ok((await read(stream, pieceBytes)).equals(kept), `pieces of ${pieceBytes}`);
 });
@@ -98,6 +105,16 @@ test('a stream that ends early, or is not understood, is refused', async () => {
     Buffer.concat([...start, ...part(2), u64(0x1000 | 0x200)]),
     Buffer.concat([...start, ...part(4)]),
     Buffer.concat([...start, Buffer.from([2, 0, 0, 0, 9])]),
+    Buffer.concat([...start, ...part(2), u64(0x8000 | 8), named('mem0'), page(1)]),
+    Buffer.concat([
+      ...start,
+      ...part(2),
+      u64(0x2000 | 8),
+      named('mem0'),
+      page(1),
+      u64(0x1000 | 8 | 32),
+      page(1),
+    ]),
     Buffer.alloc(100_000),
   ])
     await assert.rejects(read(strange, 4096), { code: 'guest_failed' });

@@ -1,9 +1,11 @@
 /**
- * QEMU's migration stream without the empty pages of the guest's memory.
+ * QEMU's migration stream with the guest's memory in front of all else, as a file that `native/vmm/memory.h` fills memory from.
  *
- * To load one of them QEMU reads the page that is there, which takes memory for it: three in four of a fresh guest's. Nothing is lost,
- * for memory is empty before it is loaded. What is not understood is refused: there is no such template then.
+ * QEMU would load it page by page, with a fault for each, and empty ones too: three in four of a fresh guest's. What is in front is
+ * not in its stream any more, and it takes what it does not load for what it was given. What is not understood is refused: there is no
+ * such template then.
  *
+ *   file    = memory as `native/vmm/disk.h` has disks, without its empty pages | stream
  *   stream  = anything, section (start, "ram"), sections (part or end) of the same, anything
  *   section = u8 type | u32 id | [u8 length | name | u32 instance | u32 version] | record … | u8 footer | u32 id
  *           , or a command: u8 type | u16 which | u16 length | bytes
@@ -11,22 +13,88 @@
  */
 import { AppError } from '@squash/contract/errors';
 
-/** `memory-backend-memfd,id=mem0` of the machine. Others have a content before they are loaded. */
+/** `id=mem0` of the machine. */
 const memoryBlock = 'mem0';
 const pageBytes = 4096n;
+/** Of pages beside each other, in one extent. */
+const extentBytesMax = 1_048_576;
+/** Of what is behind the memory: devices, and blocks of a few hundred KiB. */
+const restBytesMax = 33_554_432;
 const flags = { zero: 2n, sizes: 4n, page: 8n, end: 16n, sameBlock: 32n };
 const known = Object.values(flags).reduce((all, flag) => all | flag);
 const sections = { part: 2, end: 3, command: 8, footer: 0x7e };
 const nameOfRam = Buffer.from('\u0003ram', 'latin1');
 const headBytesMax = 65_536;
 
-export async function* withoutEmptyPages(stream: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+export async function* memoryFirst(stream: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const reader = new Reader();
-  for await (const piece of stream) yield* reader.take(piece);
+  const rest: Buffer[] = [];
+  let restBytes = 0;
+  for await (const piece of stream) {
+    const kept = reader.take(piece);
+    restBytes += kept.reduce((sum, { length }) => sum + length, 0);
+    if (restBytes > restBytesMax) throw unknown('too much is behind the memory');
+    rest.push(...kept);
+    yield* reader.memory.take();
+  }
   if (!reader.isBehind) throw unknown('it ends in the middle');
+  yield* reader.memory.end();
+  yield* rest;
+}
+
+/** Its pages as they come, in the form of `native/vmm/disk.h`. */
+class Memory {
+  #bytes: bigint | undefined;
+  readonly #done: Buffer[] = [];
+  #run: Buffer[] = [];
+  /** Where the run begins and ends. */
+  #at = 0n;
+  #end = 0n;
+
+  size(bytes: bigint): void {
+    if (this.#bytes !== undefined) throw unknown('it has two sizes of the memory');
+    this.#bytes = bytes;
+    this.#done.push(numbers(bytes));
+  }
+
+  page(address: bigint, page: Buffer): void {
+    if (this.#bytes === undefined || address < this.#end || address + pageBytes > this.#bytes)
+      throw unknown('a page is not where one can be');
+    if (address !== this.#end || this.#end - this.#at >= extentBytesMax) {
+      this.#close();
+      this.#at = address;
+    }
+    // The piece that it lies in goes soon.
+    this.#run.push(Buffer.from(page));
+    this.#end = address + pageBytes;
+  }
+
+  /** What is complete. */
+  take(): readonly Buffer[] {
+    return this.#done.splice(0);
+  }
+
+  end(): readonly Buffer[] {
+    if (this.#bytes === undefined) throw unknown('it has no memory');
+    this.#close();
+    this.#done.push(numbers(this.#bytes, 0n));
+    return this.take();
+  }
+
+  #close(): void {
+    if (this.#run.length > 0) this.#done.push(numbers(this.#at, this.#end - this.#at), ...this.#run);
+    this.#run = [];
+  }
+}
+
+function numbers(...values: readonly bigint[]): Buffer {
+  const bytes = Buffer.alloc(8 * values.length);
+  for (const [at, value] of values.entries()) bytes.writeBigUInt64LE(value, 8 * at);
+  return bytes;
 }
 
 class Reader {
+  readonly memory = new Memory();
   /** The guest's memory has been read: all that comes is of devices. */
   isBehind = false;
   #rest: Buffer = Buffer.alloc(0);
@@ -38,6 +106,7 @@ class Reader {
   #block = '';
   #keptBlock = '';
 
+  /** What stays in the stream. */
   take(piece: Buffer): readonly Buffer[] {
     if (this.isBehind) return [piece];
     const bytes = this.#rest.length === 0 ? piece : Buffer.concat([this.#rest, piece]);
@@ -58,7 +127,7 @@ class Reader {
     const end = this.isBehind ? bytes.length : at;
     kept.push(bytes.subarray(from, end));
     this.#rest = Buffer.from(bytes.subarray(end));
-    return kept;
+    return kept.filter(({ length }) => length > 0).map((part) => Buffer.from(part));
   }
 
   /** What is kept in the place of what was read last, where that is something else. */
@@ -101,14 +170,16 @@ class Reader {
       this.#isInside = false;
       return 8;
     }
-    if (flag === flags.sizes) return blockList(bytes, word - flag);
+    if (flag === flags.sizes) return this.#blockList(bytes, word - flag);
     const isSame = (flag & flags.sameBlock) !== 0n;
     const name = isSame ? { text: this.#block, end: 8 } : nameAt(bytes, 8);
     const isZero = (flag & flags.zero) !== 0n;
     const length = name === undefined ? Infinity : name.end + (isZero ? 1 : Number(pageBytes));
     if (name === undefined || bytes.length < length) return undefined;
     this.#block = name.text;
-    if (isZero && name.text === memoryBlock) {
+    if (name.text === memoryBlock) {
+      if (!isZero) this.memory.page(word - flag, bytes.subarray(name.end, length));
+      else if (bytes[name.end] !== 0) throw unknown('a page of one byte that is not 0');
       this.#instead = Buffer.alloc(0);
       return length;
     }
@@ -126,18 +197,22 @@ class Reader {
     this.#keptBlock = name.text;
     return length;
   }
-}
 
-/** `total` bytes in blocks, of which each has a name and a size. */
-function blockList(bytes: Buffer, total: bigint): number | undefined {
-  let end = 8;
-  for (let left = total; left > 0n; ) {
-    const name = nameAt(bytes, end);
-    if (name === undefined || bytes.length < name.end + 8) return undefined;
-    left -= bytes.readBigUInt64BE(name.end);
-    end = name.end + 8;
+  /** `total` bytes in blocks, of which each has a name and a size. */
+  #blockList(bytes: Buffer, total: bigint): number | undefined {
+    let end = 8;
+    let memoryBytes: bigint | undefined;
+    for (let left = total; left > 0n; ) {
+      const name = nameAt(bytes, end);
+      if (name === undefined || bytes.length < name.end + 8) return undefined;
+      const size = bytes.readBigUInt64BE(name.end);
+      if (name.text === memoryBlock) memoryBytes = size;
+      left -= size;
+      end = name.end + 8;
+    }
+    if (memoryBytes !== undefined) this.memory.size(memoryBytes);
+    return end;
   }
-  return end;
 }
 
 function nameAt(bytes: Buffer, at: number): { readonly text: string; readonly end: number } | undefined {

@@ -8,7 +8,7 @@ import { availableParallelism, cpus } from 'node:os';
 import { freePagesWord, guestWords, makeUpper, networkWords } from './guest-boot.ts';
 import { goOnMachine, partMachine, saveMachine, wakeMachine } from './qemu-copies.ts';
 import { balloonMachine, machineSize } from './qemu-size.ts';
-import { withoutEmptyPages } from './qemu-stream.ts';
+import { memoryFirst } from './qemu-stream.ts';
 import { type Accelerator, processorsOf, sharedDir, type Vmm, type VmPlan } from './vmm.ts';
 import type { VmmCommand, VmmStart } from './vmm-channel.ts';
 
@@ -72,24 +72,28 @@ export const qemu: Vmm = {
       const empty = (at: number): string => `driver=null-co,read-zeroes=on,size=${sizes[at]}`;
       return started(machine(plan, [...diskOptions(plan, empty), copiedOption(plan)]));
     },
-    copy(plan, memory) {
-      const own: readonly Option[] = [copiedOption(plan), ['incoming', `file:${memory}`]];
-      return started(makeUpper(plan), vsockDevice(), machine(plan, [...diskOptions(plan), ...own]));
-    },
+    copy: (plan, memory) => started(makeUpper(plan), ...goingOn(plan, memory)),
     fork(plan, { memory, disk }) {
-      const own: readonly Option[] = [copiedOption(plan), ['incoming', `file:${memory}`]];
       const unpack: VmmCommand = { how: 'unpack', path: plan.upper.path, argv: [disk] };
-      return started(unpack, vsockDevice(), machine(plan, [...diskOptions(plan), ...own]));
+      return started(unpack, ...goingOn(plan, memory));
     },
     words: (plan) => guestWords(plan).join(' '),
     save: (control, signal) => saveMachine(control, sockets.memory, signal),
-    kept: withoutEmptyPages,
+    kept: memoryFirst,
     part: partMachine,
     goOn: (control, signal) => goOnMachine(control, vsockPlace, signal),
     wake: (control, signal) => wakeMachine(control, vsockPlace, signal),
   },
   sizes: { processors, of: machineSize, balloon: balloonMachine },
 };
+
+/** A machine from what `memoryFirst` made of another one. */
+function goingOn(plan: VmPlan, memory: string): readonly VmmCommand[] {
+  const own: readonly Option[] = [copiedOption(plan), ['incoming', `file:${memory},offset={memory_end}`]];
+  const filled = `memory-backend-file,mem-path=/proc/self/fd/4`;
+  const machineOf = machine(plan, [...diskOptions(plan), ...own], filled);
+  return [vsockDevice(), { how: 'memory', argv: [memory] }, machineOf];
+}
 
 /** Emulated ones would take turns on one thread: a second one would make nothing faster. */
 function processors(plan: Pick<VmPlan, 'accelerator' | 'cpuMilli'>): number {
@@ -138,8 +142,8 @@ function fileServer(): VmmCommand {
 /** A command's option, without its dash, and what follows it. */
 type Option = readonly [string, string];
 
-/** @param own what differs between one that boots, one that is to be copied, and a copy */
-function machine(plan: VmPlan, own: readonly Option[]): VmmCommand {
+/** @param own what differs between one that boots, one that is to be copied, and a copy @param memory where it lies */
+function machine(plan: VmPlan, own: readonly Option[], memory = 'memory-backend-memfd'): VmmCommand {
   const mib = Math.floor(plan.memoryBytes / bytesPerMib);
   const options: readonly Option[] = [
     ['M', 'microvm,pcie=on,memory-backend=mem0,rtc=on'],
@@ -148,7 +152,7 @@ function machine(plan: VmPlan, own: readonly Option[]): VmmCommand {
     ['display', 'none'],
     ['sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
     // The device beside QEMU reads and writes the guest's memory.
-    ['object', `memory-backend-memfd,id=mem0,size=${mib}M,share=on`],
+    ['object', `${memory},id=mem0,size=${mib}M,share=on`],
     // Behind SeaBIOS the initrd of an unpacked kernel is copied over the ACPI tables. Unpacking takes a third of an emulated start.
     ['bios', 'qboot.rom'],
     ['kernel', plan.kernel],

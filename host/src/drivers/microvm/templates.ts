@@ -47,6 +47,8 @@ export class Templates {
   readonly #failedMs = new Map<string, number>();
   /** A kind's first VM since the daemon started boots: many a kind has no second one. */
   readonly #wanted = new Set<string>();
+  /** Of those whose digest was that of their name: what the file was then. */
+  readonly #whole = new Map<string, string>();
   #swept: Promise<void> | undefined;
 
   constructor(dataDir: string, log: Pick<Log, 'warn'>) {
@@ -124,14 +126,27 @@ export class Templates {
     for (const name of await this.#names()) {
       if (!name.startsWith(`${keyOf(kind)}-`)) continue;
       const path = this.#pathOf(name);
-      if (name.endsWith(await digestOfFile(path))) {
+      if (await this.#isWhole(name)) {
         const seconds = systemClock.wallMs() / 1000;
         await utimes(path, seconds, seconds);
+        await this.#remember(name);
         return `${folder}/${name}`;
       }
       await rm(path, { force: true });
     }
     return undefined;
+  }
+
+  /** Read through once in the daemon's life, and again where anybody has touched it since. */
+  async #isWhole(name: string): Promise<boolean> {
+    const path = this.#pathOf(name);
+    if (this.#whole.get(name) === (await identityOf(path))) return true;
+    return name.endsWith(await digestOfFile(path));
+  }
+
+  async #remember(name: string): Promise<void> {
+    const identity = await identityOf(this.#pathOf(name));
+    remember(this.#whole, () => this.#whole.set(name, identity));
   }
 
   async #keep(kind: TemplateKind, path: string): Promise<string> {
@@ -140,6 +155,7 @@ export class Templates {
     await chmod(path, 0o644);
     await mkdir(join(this.#dataDir, folder), { recursive: true, mode: 0o700 });
     await rename(path, this.#pathOf(name));
+    await this.#remember(name);
     await this.#prune();
     return `${folder}/${name}`;
   }
@@ -186,6 +202,12 @@ function keyOf({ place, kind }: TemplateKind): string {
 /** Of what it is as JSON. */
 export function digestOf(value: unknown): string {
   return createHash('sha256').update(JSON.stringify(value)).digest('hex');
+}
+
+/** Another one, or one that was written to, has another one. */
+async function identityOf(path: string): Promise<string> {
+  const { ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
+  return `${ino} ${size} ${mtimeNs} ${ctimeNs}`;
 }
 
 async function digestOfFile(path: string): Promise<string> {

@@ -13,10 +13,11 @@ export interface VmmCommand {
   /**
    * `make`: where `path` is not there it runs, makes `path` with `.new` behind it, and that gets its name when it has ended well.
    * `unpack`: as `make`, of the disk's stream that its one word names (`native/vmm/disk.h`); the VM goes on from a memory in which its guest takes connections.
+   * `memory`: the guest's, filled from the file that its one word names (`native/vmm/memory.h`); the commands behind it have it at descriptor 4.
    * `files`: as `stay`, and it keeps the sandbox’s capabilities, for it serves the guest files with their owners.
    * `stay`: it belongs to the VM, and its end is the VM's; the next one waits until somebody listens at `path`, where it has one.
    */
-  readonly how: 'make' | 'unpack' | 'stay' | 'files';
+  readonly how: 'make' | 'unpack' | 'memory' | 'stay' | 'files';
   readonly path?: string;
   readonly argv: readonly string[];
 }
