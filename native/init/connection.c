@@ -14,6 +14,7 @@
 #include "common/listener.h"
 #include "common/scratch.h"
 #include "init/exec.h"
+#include "init/kept_memory.h"
 
 /* Slots past the limit, only for telling so: a peer whose connection were closed at once would find its request
  * refused by the kernel and never read why. */
@@ -21,6 +22,7 @@ enum { REFUSED_CONNECTIONS = 32 };
 
 static struct connection connections[GUEST_CONNECTIONS_MAX + REFUSED_CONNECTIONS];
 static const struct connection_ports *ports;
+static struct kept_memory short_payloads = {.bytes = 4096};
 static unsigned used_slots;
 static unsigned open_connections;
 static bool is_vsock;
@@ -74,7 +76,8 @@ void connection_watch_hangup(struct connection *connection) {
 
 static void drop_payload(struct connection *connection) {
   if (connection->payload == NULL) return;
-  (void)munmap(connection->payload, (size_t)connection->header.length + 1);
+  if (connection->header.length < short_payloads.bytes) kept_memory_give(&short_payloads, connection->payload, true);
+  else (void)munmap(connection->payload, (size_t)connection->header.length + 1);
   connection->payload = NULL;
 }
 
@@ -124,6 +127,13 @@ bool connection_hold_list(struct connection *connection, size_t capacity) {
   return true;
 }
 
+/* A byte longer than the payload. */
+static void *payload_memory(size_t length) {
+  if (length < short_payloads.bytes) return kept_memory_take(&short_payloads);
+  void *memory = mmap(NULL, length + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
 static bool start_payload(struct connection *connection) {
   enum frame_fault fault = frame_header_parse(connection->head, &connection->header);
   if (fault != FRAME_FINE) {
@@ -131,9 +141,8 @@ static bool start_payload(struct connection *connection) {
     return false;
   }
   if (connection->header.length <= CONTROL_BYTES_MAX) return true;
-  void *memory = mmap(NULL, (size_t)connection->header.length + 1, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
+  void *memory = payload_memory(connection->header.length);
+  if (memory == NULL) {
     connection_refuse(connection, "limit", ENOMEM, "no memory for the request");
     return false;
   }
@@ -156,6 +165,7 @@ static void read_first_frame(struct connection *connection) {
     if (got == 0) return;
     connection->payload_used += (uint32_t)got;
   }
+  into[connection->header.length] = 0;
   ports->first_frame(connection, into, connection->header.length);
   if (connection->kind != CONNECTION_FREE) drop_payload(connection);
   connection->head_used = 0;

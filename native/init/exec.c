@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,11 +35,8 @@ int exec_start(const struct exec_request *spec, struct connection *client, struc
   exec->input.watch.fd = -1;
   /* Mapped whole at the start, so that a command is refused rather than stuck for want of memory later; pages come
    * when they are written. */
-  exec->memory = mmap(NULL, 3 * (size_t)GUEST_WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (exec->memory == MAP_FAILED) {
-    exec->memory = NULL;
-    return ENOMEM;
-  }
+  exec->memory = exec_memory();
+  if (exec->memory == NULL) return ENOMEM;
   struct spawned spawned;
   int failure = spawn(spec, null_fd, &spawned);
   if (failure != 0) {

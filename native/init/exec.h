@@ -81,6 +81,8 @@ struct exec {
 struct exec *exec_find(const uint8_t *id, size_t length);
 /* A free slot, forgetting the oldest ended exec if need be. NULL past the limits. */
 struct exec *exec_take_slot(void);
+/* For the rings; NULL: there is none. */
+void *exec_memory(void);
 void exec_free(struct exec *exec);
 /* Nobody will ask for any of them again: their processes go on without a client, and what they write is read to nowhere. */
 void exec_abandon_all(void);

@@ -1,12 +1,13 @@
 /* The table of commands: bounded, in static memory of which only used pages exist. See exec.h. */
 #include <string.h>
-#include <sys/mman.h>
 
 #include "init/exec.h"
+#include "init/kept_memory.h"
 
 static struct exec execs[GUEST_EXECS_KNOWN_MAX];
 /* Slots below were used at some time: scans stop here and untouched pages stay untouched. */
 static unsigned used_slots;
+static struct kept_memory rings = {.bytes = 3 * (size_t)GUEST_WINDOW_BYTES};
 
 struct exec *exec_at(unsigned index) {
   return index < used_slots ? &execs[index] : NULL;
@@ -58,10 +59,19 @@ void exec_abandon_all(void) {
   }
 }
 
+void *exec_memory(void) { return kept_memory_take(&rings); }
+
+static bool wrote_little(const struct exec *exec) {
+  enum { LITTLE_BYTES = 4096 };
+  bool is_little = exec->input.ring.end <= LITTLE_BYTES;
+  for (int i = 0; i < STREAM_COUNT; i++) is_little = is_little && exec->streams[i].ring.end <= LITTLE_BYTES;
+  return is_little;
+}
+
 void exec_free(struct exec *exec) {
   if (exec->client != NULL) exec_client->lost(exec->client);
   watch_close(&exec->status);
   exec_streams_close(exec);
-  if (exec->memory != NULL) (void)munmap(exec->memory, 3 * (size_t)GUEST_WINDOW_BYTES);
+  if (exec->memory != NULL) kept_memory_give(&rings, exec->memory, wrote_little(exec));
   memset(exec, 0, sizeof *exec);
 }

@@ -50,6 +50,8 @@ const char *spawn_step_text(int32_t step) {
 }
 
 void raise_oom_score(void) {
+  /* There nobody ends PID 1, and all others are alike. */
+  if (machine_is()) return;
   int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;
   /* Refused where the score is higher already, and then there is nothing to do. */
@@ -184,7 +186,8 @@ static int open_pipe(int *read_end, int *write_end, int *nonblocking_end) {
   if (pipe2(ends, O_CLOEXEC) != 0) return errno;
   *read_end = ends[0];
   *write_end = ends[1];
-  return set_blocking(*nonblocking_end, false) == 0 ? 0 : errno;
+  /* It is new: no other flag has to stay. */
+  return fcntl(*nonblocking_end, F_SETFL, O_NONBLOCK) == 0 ? 0 : errno;
 }
 
 static int open_terminal(const struct exec_request *spec, struct spawned *out, struct child_ends *ends) {
