@@ -50,8 +50,6 @@ const char *spawn_step_text(int32_t step) {
 }
 
 void raise_oom_score(void) {
-  /* There nobody ends PID 1, and all others are alike. */
-  if (machine_is()) return;
   int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;
   /* Refused where the score is higher already, and then there is nothing to do. */
