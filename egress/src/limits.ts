@@ -58,6 +58,8 @@ export const egressLimits = {
   firstBytesMs: 120_000,
   /** A refused connection whose program says nothing: it expects the server to speak, a reset is the clearest word. */
   refusedFirstBytesMs: 2_000,
+  /** … on ports where programs speak first: where a processor is emulated Java connects seconds before its ClientHello. */
+  refusedHelloMs: 15_000,
   /** From the first byte of a ClientHello or request line to its last. */
   helloBytesMs: 10_000,
   /** … of text that may become a request: protocols without lines begin alike, and wait for an answer. */

@@ -13,6 +13,7 @@ import { promisify } from 'node:util';
 import { quickstartModules, repository } from '../support/base-layer.ts';
 import { endOf } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { patience } from '../support/wait.ts';
 
 const runFile = promisify(execFile);
 const python = '/usr/bin/python3';
@@ -38,7 +39,7 @@ async function run(program: string, words: readonly string[], cwd: string): Prom
     MYPY_CACHE_DIR: join(folder, 'mypy'),
   };
   try {
-    const { stdout, stderr } = await runFile(program, words, { cwd, env, timeout: 90_000 });
+    const { stdout, stderr } = await runFile(program, words, { cwd, env, timeout: 90_000 * patience });
     return stdout + stderr;
   } catch (error) {
     const { stdout, stderr } = error as { readonly stdout: string; readonly stderr: string };

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { isOnVms } from '../support/backend.ts';
 import { thisTurn } from '../support/turn.ts';
 import { attempts } from './attempts/all.ts';
 import { Scene } from './scene.ts';
@@ -22,8 +23,12 @@ const provable = attempts.flatMap((attempt) =>
   typeof attempt.control === 'object' ? [] : [{ attempt, control: attempt.control }],
 );
 
+/** From a sandbox to an address that the program itself names by its sixteen bytes. */
+const byIpv6 = /^address-(?:public-v6|metadata-v6|unique-local-v6|nat64|6to4|teredo)$/;
+
 for (const { attempt, control } of thisTurn(provable)) {
-  test(`${attempt.id} succeeds where nothing stands in its way`, { skip: needsRoot }, async () => {
+  const skip = isOnVms && byIpv6.test(attempt.id) ? 'a microVM has no way out for IPv6' : needsRoot;
+  test(`${attempt.id} succeeds where nothing stands in its way`, { skip }, async () => {
     const outcome = await scene.attempt(attempt, control);
     assert.equal(outcome.isBreach, true, outcome.why);
   });

@@ -90,6 +90,12 @@ async function end(id: string): Promise<void> {
   await world.daemon.call('DELETE', `/cgi-bin/api/sandboxes/${id}`);
 }
 
+/** The network has decided something for it. */
+async function isHeard(id: string): Promise<boolean> {
+  const { decisions } = await world.daemon.call('GET', `/v1/sandboxes/${id}/egress`);
+  return (decisions as readonly unknown[]).length > 0;
+}
+
 for (const [what, script] of Object.entries(floods)) {
   test(`a neighbour is served when a sandbox floods with ${what}`, { skip: needsRoot }, async () => {
     const id = `flood-${what.split(' ').slice(0, 2).join('-')}`;
@@ -99,6 +105,7 @@ for (const [what, script] of Object.entries(floods)) {
     });
     await using _flood = { [Symbol.asyncDispose]: async () => await end(id) };
     const job = await world.start(id, script);
+    await waitFor('the flood to begin', () => isHeard(id), 30_000);
     for (let round = 0; round < 10; round++) {
       const answer = await world.output('quiet', `curl -sS --fail http://quiet${round}.allowed.test/hello`);
       assert.ok(answer.includes(canary), answer);

@@ -12,6 +12,7 @@ import { auditEntrySchema } from '@squash/contract/audit';
 import { groupLimits } from '@squash/contract/group-limits';
 import { squash } from '../support/cli.ts';
 import { GroupScene } from '../support/group-scene.ts';
+import { patience } from '../support/wait.ts';
 
 interface Attacked {
   /** What the attack printed. */
@@ -242,6 +243,9 @@ const loops: Readonly<Record<string, string>> = {
   'printing more than is kept': `yes | head -c 4000 >&4`,
 };
 
+/** Longer than a loop takes while all the others run. */
+const longS = 60 * patience;
+
 let scene: GroupScene;
 before(async () => {
   scene = await GroupScene.start();
@@ -358,7 +362,7 @@ describe('a run of which nothing comes', () => {
   const heard = new Map<string, string>();
 
   before(async () => {
-    await Promise.all(Object.keys(loops).flatMap((_, at) => [busy(at, 1), busy(at, 60)]));
+    await Promise.all(Object.keys(loops).flatMap((_, at) => [busy(at, 1), busy(at, longS)]));
   });
 
   /** Descriptor 4 is its output; all else that the loop prints is dropped. */
@@ -385,7 +389,7 @@ describe('a run of which nothing comes', () => {
       );
     });
     it(`is not ended without the time where it goes on ${name}`, () => {
-      assert.equal(heard.get(`busy-${at}-60`), 'done null');
+      assert.equal(heard.get(`busy-${at}-${longS}`), 'done null');
     });
   }
 });

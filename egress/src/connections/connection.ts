@@ -19,7 +19,7 @@ import type { ConnectionEnd, ConnectionServices, ConnectionState, RelaySide } fr
 import { looksLikeTls } from './client-hello.ts';
 import { type FirstBytes, readFirstBytes } from './first-bytes.ts';
 import { dialServer } from './interception.ts';
-import { type Plan, planFirst, planNow, planOpen, planRefusal, type Rules } from './plan.ts';
+import { type Plan, planFirst, planNow, planOpen, planRefusal, refusedMsMax, type Rules } from './plan.ts';
 import { carryTunnel } from './carried.ts';
 import { ProgramStream } from './program-stream.ts';
 import { Reached } from './reached.ts';
@@ -239,7 +239,8 @@ export class Connection implements Reviewable {
 
   #look(waits: Extract<Plan, { kind: 'look' }>['waits']): void {
     this.#state = 'looking';
-    if (waits === 'to_refuse') this.#wait(limits.refusedFirstBytesMs, () => this.#decide({ kind: 'silent' }));
+    const refuse = (): void => this.#decide({ kind: 'silent' });
+    if (waits === 'to_refuse') this.#wait(refusedMsMax(this.#destination), refuse);
     else if (waits === 'for_program') this.#wait(limits.firstBytesMs, () => this.cut());
     else if (waits === 'for_server') this.#wait(limits.serverFirstMs, () => this.#dialForGreeting());
     else this.#wait(limits.silentMs, () => this.#openUndecided() || this.#dialForGreeting());
@@ -380,7 +381,7 @@ export class Connection implements Reviewable {
       return this.#carryOut(planRefusal(targets.verdict, this.#rules, this.#first));
     }
     if (this.#state === 'looking') {
-      return this.#wait(limits.refusedFirstBytesMs, () => this.#decide({ kind: 'silent' }));
+      return this.#wait(refusedMsMax(this.#destination), () => this.#decide({ kind: 'silent' }));
     }
     this.#look('to_refuse');
   }

@@ -7,7 +7,7 @@ import type { Destination } from '@squash/policy/policy';
 import type { SandboxSecrets } from '../ports.ts';
 import { TrafficSecrets } from '../secrets/traffic-secrets.ts';
 import type { FirstBytes } from './first-bytes.ts';
-import { type Plan, planFirst, planOpen, planRefusal, type Rules } from './plan.ts';
+import { type Plan, planFirst, planOpen, planRefusal, refusedMsMax, type Rules } from './plan.ts';
 
 function rules(allow: readonly unknown[], changes: { secret?: string; interceptsTls?: boolean } = {}): Rules {
   const policy = compilePolicy({
@@ -124,6 +124,10 @@ test('with the first bytes', () => {
   for (const [expected, given, first, destination = at()] of cases) {
     assert.equal(word(planFirst(destination, given, first)), expected, JSON.stringify(first));
   }
+});
+
+test('a refused program that says nothing is waited for longer where it speaks first', () => {
+  assert.ok(refusedMsMax(at(443)) === refusedMsMax(at(80)) && refusedMsMax(at(80)) > refusedMsMax(at(22)));
 });
 
 test('a refusal is readable in what the program speaks', () => {

@@ -8,6 +8,7 @@
  */
 import { callerServiceName } from '@squash/contract/destination';
 import type { Destination, Policy, Question, Verdict } from '@squash/policy/policy';
+import { egressLimits as limits } from '../limits.ts';
 import type { SandboxSecrets } from '../ports.ts';
 import type { FirstBytes } from './first-bytes.ts';
 import type { Tunnel } from './tunnel-rows.ts';
@@ -31,6 +32,14 @@ export type Plan =
 
 /** On these servers greet; their tunnels need not pass this process. */
 const greetingPorts = new Set([21, 22, 25, 110, 143, 587, 2525, 3306, 5900, 6667]);
+
+/** On these no server greets. */
+const requestPorts = new Set([80, 443]);
+
+/** How long a refused program may say nothing, before what it says can be answered in words. */
+export function refusedMsMax({ port }: Destination): number {
+  return requestPorts.has(port) ? limits.refusedHelloMs : limits.refusedFirstBytesMs;
+}
 
 export function planOpen(destination: Destination, rules: Rules): Plan {
   const { policy, secrets } = rules;
