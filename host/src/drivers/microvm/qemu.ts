@@ -35,11 +35,13 @@ const vsockOptions = [
 ] as const;
 
 const kernelWords = ['console=ttyS0', 'quiet', 'reboot=t', 'panic=-1', 'pcie_ports=native', freePagesWord];
+/** Translated code has none of what a kernel does against a processor's speculation, but all of its cost; and a walk of page tables has a level less. */
+const emulatedWords = ['mitigations=off', 'no5lvl'];
 const wordsOf: Readonly<Record<Accelerator, readonly string[]>> = {
   // It has the clock of KVM.
   kvm: kernelWords,
   // Under emulation the kernel finds no clock to measure by.
-  tcg: [...kernelWords, 'tsc=reliable', 'tsc_early_khz={tsc_khz}', 'no_timer_check'],
+  tcg: [...kernelWords, 'tsc=reliable', 'tsc_early_khz={tsc_khz}', 'no_timer_check', ...emulatedWords],
 };
 
 function copiedOption(plan: VmPlan): Option {
