@@ -1,6 +1,6 @@
 /*
  * Memory that each command needs for as long as it runs: one piece of a kind waits for the next command, which so costs no mapping, no page
- * faults and no end of a mapping. In a machine that is virtual those are most of what PID 1 does for a short command.
+ * faults and no end of a mapping.
  */
 #ifndef SQUASH_INIT_KEPT_MEMORY_H
 #define SQUASH_INIT_KEPT_MEMORY_H

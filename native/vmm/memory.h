@@ -1,8 +1,8 @@
 /*
  * A guest's memory that is there before its VMM is: a file without a name, filled from a file that was saved.
  *
- * A VMM that reads it page by page takes a fault for each, which on a machine that is virtual itself costs as much as ten copies of a
- * page. The VMM's command finds it at descriptor 4, and what stands behind the memory in the saved file from `{memory_end}` on, which is
+ * A VMM that reads it page by page takes a fault for each, which on a machine that is virtual itself may cost as much as filling
+ * sixteen pages. The VMM's command finds it at descriptor 4, and what stands behind the memory in the saved file from `{memory_end}` on, which is
  * replaced by that number of bytes.
  */
 #ifndef SQUASH_VMM_MEMORY_H

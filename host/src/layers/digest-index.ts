@@ -6,13 +6,12 @@
  * `modules/` is the operator; whoever sets times back on purpose only deceives himself. `layers/index.json` is a
  * cache: where it is missing or broken, files are hashed again.
  */
-import type { BigIntStats } from 'node:fs';
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { AppError } from '@squash/contract/errors';
 import { type LayerDigest, layerDigestSchema } from '@squash/contract/ids';
 import { writeFileAtomic } from '@squash/base/atomic-file';
-import { fileDigest } from '@squash/base/file-digest';
+import { fileDigest, fingerprint } from '@squash/base/file-digest';
 
 const indexSchema = z.strictObject({
   version: z.literal(1),
@@ -90,11 +89,6 @@ async function readIndex(path: string): Promise<Map<string, Entry>> {
     // No index yet, or one of another version: every file is hashed once.
     return new Map();
   }
-}
-
-/** Equal for two looks at a file exactly when nobody wrote, replaced or touched it between them. */
-export function fingerprint(stat: BigIntStats): string {
-  return [stat.dev, stat.ino, stat.size, stat.mtimeNs, stat.ctimeNs].join(':');
 }
 
 async function hashStable(path: string): Promise<Entry> {

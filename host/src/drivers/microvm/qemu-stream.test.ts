@@ -119,3 +119,26 @@ test('a stream that ends early, or is not understood, is refused', async () => {
   ])
     await assert.rejects(read(strange, 4096), { code: 'guest_failed' });
 });
+
+test('what is behind the memory may come in any size, and a list without an end is not waited for', async () => {
+  const much = Buffer.alloc(3_000_000, 7);
+  const found = await read(Buffer.concat([stream, much]), 65_536);
+  assert.ok(found.equals(Buffer.concat([kept, much])));
+  let given = 0;
+  async function* endless(): AsyncGenerator<Buffer> {
+    yield Buffer.concat([...start.slice(0, 5), u64(0x9000 | 4)]);
+    for (
+      const block = Buffer.concat([named('none'), u64(0)]);
+      given < 10_000_000;
+      given += 1_000 * block.length
+    )
+      yield Buffer.concat(Array.from({ length: 1_000 }, () => block));
+  }
+  await assert.rejects(
+    async () => {
+      for await (const _piece of memoryFirst(endless()));
+    },
+    { code: 'guest_failed' },
+  );
+  assert.ok(given < 1_000_000);
+});

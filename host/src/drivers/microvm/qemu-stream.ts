@@ -25,21 +25,38 @@ const known = Object.values(flags).reduce((all, flag) => all | flag);
 const sections = { part: 2, end: 3, command: 8, footer: 0x7e };
 const nameOfRam = Buffer.from('\u0003ram', 'latin1');
 const headBytesMax = 65_536;
+/** The longest thing that is read as a whole, and is not the head, is a command. */
+const notReadBytesMax = 2 * headBytesMax;
 
 export async function* memoryFirst(stream: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const reader = new Reader();
-  const rest: Buffer[] = [];
-  let restBytes = 0;
+  const rest = new Rest();
   for await (const piece of stream) {
-    const kept = reader.take(piece);
-    restBytes += kept.reduce((sum, { length }) => sum + length, 0);
-    if (restBytes > restBytesMax) throw unknown('too much is behind the memory');
-    rest.push(...kept);
+    for (const kept of reader.take(piece)) rest.add(kept);
     yield* reader.memory.take();
   }
   if (!reader.isBehind) throw unknown('it ends in the middle');
   yield* reader.memory.end();
-  yield* rest;
+  yield rest.bytes();
+}
+
+/** One piece of memory, in however many it comes: who has taken the VMM over could send it byte by byte. */
+class Rest {
+  #held = Buffer.alloc(1_048_576);
+  #used = 0;
+
+  add(piece: Buffer): void {
+    const end = this.#used + piece.length;
+    if (end > restBytesMax) throw unknown('too much is behind the memory');
+    if (end > this.#held.length)
+      this.#held = Buffer.concat([this.#held], Math.max(end, 2 * this.#held.length));
+    piece.copy(this.#held, this.#used);
+    this.#used = end;
+  }
+
+  bytes(): Buffer {
+    return this.#held.subarray(0, this.#used);
+  }
 }
 
 /** Its pages as they come, in the form of `native/vmm/disk.h`. */
@@ -127,7 +144,8 @@ class Reader {
     const end = this.isBehind ? bytes.length : at;
     kept.push(bytes.subarray(from, end));
     this.#rest = Buffer.from(bytes.subarray(end));
-    return kept.filter(({ length }) => length > 0).map((part) => Buffer.from(part));
+    if (this.#rest.length > notReadBytesMax) throw unknown('a record has no end');
+    return kept;
   }
 
   /** What is kept in the place of what was read last, where that is something else. */

@@ -92,7 +92,7 @@ export const qemu: Vmm = {
 /** A machine from what `memoryFirst` made of another one. */
 function goingOn(plan: VmPlan, memory: string): readonly VmmCommand[] {
   const own: readonly Option[] = [copiedOption(plan), ['incoming', `file:${memory},offset={memory_end}`]];
-  const filled = `memory-backend-file,mem-path=/proc/self/fd/4`;
+  const filled = 'memory-backend-file,mem-path=/proc/self/fd/4';
   const machineOf = machine(plan, [...diskOptions(plan), ...own], filled);
   return [vsockDevice(), { how: 'memory', argv: [memory] }, machineOf];
 }

@@ -10,7 +10,7 @@ import { chmod, mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/p
 import { join } from 'node:path';
 import { systemClock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
-import { fileDigest } from '@squash/base/file-digest';
+import { fileDigest, fingerprint } from '@squash/base/file-digest';
 import { unlessAborted } from '@squash/base/unless-aborted';
 import type { DiskSweep } from '../driver.ts';
 import type { VmFiles } from './vm-module.ts';
@@ -204,10 +204,8 @@ export function digestOf(value: unknown): string {
   return createHash('sha256').update(JSON.stringify(value)).digest('hex');
 }
 
-/** Another one, or one that was written to, has another one. */
 async function identityOf(path: string): Promise<string> {
-  const { ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
-  return `${ino} ${size} ${mtimeNs} ${ctimeNs}`;
+  return fingerprint(await stat(path, { bigint: true }));
 }
 
 async function digestOfFile(path: string): Promise<string> {
