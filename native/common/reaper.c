@@ -20,9 +20,11 @@ static bool stop_is_due;
 static void signals_ready(void *owner, uint32_t events) {
   (void)owner;
   (void)events;
-  struct signalfd_siginfo info;
-  while (read(signals.fd, &info, sizeof info) == (ssize_t)sizeof info) {
-    if (info.ssi_signo == SIGCHLD) reap_is_due = true;
+  /* As many as there are kinds; one that comes behind them is there in the next turn. */
+  struct signalfd_siginfo infos[3];
+  ssize_t got = read(signals.fd, infos, sizeof infos);
+  for (ssize_t i = 0; i < got / (ssize_t)sizeof infos[0]; i++) {
+    if (infos[i].ssi_signo == SIGCHLD) reap_is_due = true;
     else stop_is_due = true;
   }
 }

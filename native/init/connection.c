@@ -26,6 +26,9 @@ static struct kept_memory short_payloads = {.bytes = 4096};
 static unsigned used_slots;
 static unsigned open_connections;
 static bool is_vsock;
+/* Bytes that came together with a release: of the next first frame. Only while its connection is at hand. */
+static const uint8_t *ahead;
+static size_t ahead_left;
 
 static void connection_ready(void *owner, uint32_t events);
 static void read_first_frame(struct connection *connection);
@@ -55,7 +58,7 @@ static void accepted(int fd, const struct sockaddr_storage *peer) {
   watch_for(&connection->watch, EPOLLIN);
   open_connections++;
   if (open_connections > GUEST_CONNECTIONS_MAX) connection_refuse(connection, "limit", EAGAIN, "too many connections");
-  else read_first_frame(connection); /* Mostly it is there already. */
+  else if (!is_vsock) read_first_frame(connection); /* Mostly it is there already. A guest's streams are made before they are needed. */
 }
 
 int connections_start(int listen_fd, const struct connection_ports *given) {
@@ -108,8 +111,29 @@ void connection_answer(struct connection *connection, struct frame_writer *write
   connection_flush(connection);
 }
 
+void connection_ask_again(struct connection *connection) {
+  connection->kind = CONNECTION_NEW;
+  connection->payload_used = 0;
+  connection->started_is_due = connection->exit_is_sent = connection->has_ended_input = false;
+  memset(connection->started_offsets, 0, sizeof connection->started_offsets);
+  if (connection->is_kept) return;
+  connection->is_kept = true;
+  struct frame_writer writer = frame_writer_on(connection->out, sizeof connection->out);
+  frame_begin(&writer, FRAME_OK);
+  connection->out_used = (uint32_t)frame_finish(&writer);
+  connection->out_sent = 0;
+  connection_flush(connection);
+}
+
 /* Exactly the first frame is read and not a byte more: what follows may be for a worker. Returns bytes or 0. */
 static size_t read_some(struct connection *connection, void *into, size_t wanted) {
+  if (ahead_left > 0) {
+    size_t taken = wanted < ahead_left ? wanted : ahead_left;
+    memcpy(into, ahead, taken);
+    ahead += taken;
+    ahead_left -= taken;
+    return taken;
+  }
   ssize_t got = recv(connection->watch.fd, into, wanted, MSG_DONTWAIT);
   if (got > 0) return (size_t)got;
   if (got == 0 || (errno != EAGAIN && errno != EINTR)) connection_close(connection);
@@ -166,27 +190,38 @@ static void read_first_frame(struct connection *connection) {
     connection->payload_used += (uint32_t)got;
   }
   into[connection->header.length] = 0;
-  ports->first_frame(connection, into, connection->header.length);
+  if (ahead_left > 0) connection_refuse(connection, "bad_request", EINVAL, "more came than the next request");
+  else ports->first_frame(connection, into, connection->header.length);
   if (connection->kind != CONNECTION_FREE) drop_payload(connection);
   connection->head_used = 0;
 }
 
 /* The peer's bytes after an answer mean nothing any more; reading them lets it finish sending and see the answer. */
-static void read_on(struct connection *connection) {
+static void read_on(struct connection *connection, bool is_over) {
   ssize_t got = recv(connection->watch.fd, scratch, sizeof scratch, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) {
     connection_close(connection);
-  } else if (connection->kind == CONNECTION_EXEC) {
-    if (!ports->exec_receive(connection, scratch, (size_t)got)) return;
+    return;
   }
+  if (connection->kind == CONNECTION_EXEC) {
+    size_t used = ports->exec_receive(connection, scratch, (size_t)got);
+    if (used == 0) return;
+    ahead = scratch + used;
+    ahead_left = (size_t)got - used;
+    if (ahead_left > 0 && connection->kind == CONNECTION_NEW) read_first_frame(connection);
+    ahead_left = 0;
+  }
+  bool is_done = connection->kind == CONNECTION_ANSWERED || (connection->kind == CONNECTION_NEW && connection->head_used == 0);
+  if (is_over && is_done) connection_close(connection);
 }
 
 static void connection_ready(void *owner, uint32_t events) {
   struct connection *connection = owner;
   switch (connection->kind) {
     case CONNECTION_NEW:
-      read_first_frame(connection);
+      if ((events & EPOLLOUT) != 0) connection_flush(connection);
+      if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_first_frame(connection);
       return;
     case CONNECTION_WORKER:
       ports->worker_lost_client(connection);
@@ -197,7 +232,7 @@ static void connection_ready(void *owner, uint32_t events) {
     case CONNECTION_EXEC:
     case CONNECTION_ANSWERED:
       if ((events & EPOLLOUT) != 0) connection_flush(connection);
-      if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_on(connection);
+      if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_on(connection, (events & EPOLLHUP) != 0);
       return;
     case CONNECTION_FREE:
       return;

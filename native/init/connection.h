@@ -17,7 +17,7 @@ struct exec;
 
 enum connection_kind {
   CONNECTION_FREE,
-  CONNECTION_NEW,     /* reads its first frame */
+  CONNECTION_NEW,     /* reads its first frame, or after a command's release the next one */
   CONNECTION_EXEC,    /* attached to a command */
   CONNECTION_WORKER,  /* a child answers on it */
   CONNECTION_DIAL,    /* belongs to dial.c */
@@ -31,6 +31,7 @@ enum connection_kind {
 struct connection {
   enum connection_kind kind;
   bool is_broken; /* sending failed; the hang-up event is on its way */
+  bool is_kept;   /* the peer knows that it may ask again */
   struct watch watch;
 
   /* Reading */
@@ -63,8 +64,8 @@ struct connection {
 struct connection_ports {
   /* Serves or refuses; the payload is gone afterwards. */
   void (*first_frame)(struct connection *connection, uint8_t *payload, size_t length);
-  /* False: the connection is closed. */
-  bool (*exec_receive)(struct connection *connection, const uint8_t *bytes, size_t length);
+  /* Returns the bytes used, fewer only where the command was released; 0: the connection is closed. */
+  size_t (*exec_receive)(struct connection *connection, const uint8_t *bytes, size_t length);
   /* Puts the next frame into `out`; false where there is nothing to send. */
   bool (*exec_compose)(struct connection *connection);
   void (*worker_lost_client)(struct connection *connection);
@@ -86,6 +87,8 @@ void connection_refuse(struct connection *connection, const char *code, int numb
 bool connection_hold_list(struct connection *connection, size_t capacity);
 /* Sends what `writer` holds (built in connection->out) and waits for the peer to close. */
 void connection_answer(struct connection *connection, struct frame_writer *writer);
+/* The peer may ask for the next thing. The first time it is told so by `ok`: a PID 1 of an earlier release never says it. */
+void connection_ask_again(struct connection *connection);
 /* Sends as much as the socket takes. */
 void connection_flush(struct connection *connection);
 

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "init/fork_thread.h"
 #include "init/machine.h"
 #include "init/spawn.h"
 
@@ -21,8 +22,32 @@ static uint64_t end_order;
 
 static void status_ready(void *owner, uint32_t events);
 
+/* `failure`: NULL where it runs. */
+static void settle(struct exec *exec, const struct spawn_failure *failure) {
+  if (failure == NULL) {
+    exec->state = EXEC_RUNNING;
+    if (exec->client != NULL) exec_client->started(exec->client);
+    return;
+  }
+  struct connection *client = exec->client;
+  exec->client = NULL;
+  exec_free(exec); /* The child is reaped as anybody's. */
+  if (client != NULL) exec_client->failed(client, failure->number, spawn_step_text(failure->step));
+}
+
+/* One at most is started by the thread at a time. */
+static void thread_is_over(void) {
+  struct exec *exec;
+  for (unsigned i = 0; (exec = exec_at(i)) != NULL; i++) {
+    if (exec->state != EXEC_STARTING || exec->status.fd >= 0) continue;
+    settle(exec, spawn_thread_failure());
+    return;
+  }
+}
+
 int exec_start_all(const struct exec_client *client) {
   exec_client = client;
+  fork_thread_tell(thread_is_over);
   null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   return null_fd < 0 ? -1 : 0;
 }
@@ -65,15 +90,7 @@ static void status_ready(void *owner, uint32_t events) {
   ssize_t got = read(exec->status.fd, &failure, sizeof failure);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   watch_close(&exec->status);
-  if (got != (ssize_t)sizeof failure) {
-    exec->state = EXEC_RUNNING;
-    if (exec->client != NULL) exec_client->started(exec->client);
-    return;
-  }
-  struct connection *client = exec->client;
-  exec->client = NULL;
-  exec_free(exec); /* The child is reaped as anybody's. */
-  if (client != NULL) exec_client->failed(client, failure.number, spawn_step_text(failure.step));
+  settle(exec, got == (ssize_t)sizeof failure ? &failure : NULL);
 }
 
 /* Whether children of PID 1 are left in the group. Orphans of the main process are its children by now. */
@@ -97,7 +114,10 @@ bool exec_child_ended(pid_t pid, int wait_status, const struct rusage *usage) {
   }
   if (exec == NULL) return false;
   /* Both can come in one turn of the loop: the report first, else a failed start would look like an exit. */
-  if (exec->state == EXEC_STARTING) status_ready(exec, EPOLLIN);
+  if (exec->state == EXEC_STARTING) {
+    if (exec->status.fd >= 0) status_ready(exec, EPOLLIN);
+    else settle(exec, spawn_thread_failure());
+  }
   if (exec->state != EXEC_RUNNING) return true;
   exec->wait_status = wait_status;
   exec->usage = *usage;

@@ -92,7 +92,9 @@ static void exec_failed(struct connection *connection, int number, const char *s
 static void exec_lost(struct connection *connection) {
   connection->exec = NULL;
   connection->stream_left = 0;
+  bool is_all_said = connection->exit_is_sent && connection->out_sent == connection->out_used;
   connection->kind = CONNECTION_ANSWERED;
+  if (is_all_said) connection_ask_again(connection);
 }
 
 const struct exec_client exec_connection_client = {
@@ -267,18 +269,18 @@ static size_t receive_some(struct connection *connection, const uint8_t *bytes, 
   return taken;
 }
 
-bool exec_connection_receive(struct connection *connection, const uint8_t *bytes, size_t length) {
-  while (length > 0 && connection->kind == CONNECTION_EXEC) {
-    size_t taken = receive_some(connection, bytes, length);
+size_t exec_connection_receive(struct connection *connection, const uint8_t *bytes, size_t length) {
+  size_t used = 0;
+  while (used < length && connection->kind == CONNECTION_EXEC) {
+    size_t taken = receive_some(connection, bytes + used, length - used);
     if (taken == 0) {
       connection_close(connection);
-      return false;
+      return 0;
     }
-    bytes += taken;
-    length -= taken;
+    used += taken;
     if (connection->kind == CONNECTION_EXEC && connection->exec->has_input) exec_input_push(connection->exec);
   }
-  return true;
+  return used;
 }
 
 /* --- list ------------------------------------------------------------------------------------------------- */

@@ -11,8 +11,8 @@ struct exec_client;
 void exec_connection_request(struct connection *connection, uint8_t *payload, size_t length);
 void exec_connection_attach(struct connection *connection, uint8_t *payload, size_t length);
 void exec_connection_list(struct connection *connection);
-/* False: the connection is closed. */
-bool exec_connection_receive(struct connection *connection, const uint8_t *bytes, size_t length);
+/* Returns the bytes used, fewer only where the command was released; 0: the connection is closed. */
+size_t exec_connection_receive(struct connection *connection, const uint8_t *bytes, size_t length);
 /* Puts the next frame into `out`; false where there is nothing to send. */
 bool exec_connection_compose(struct connection *connection);
 

@@ -89,9 +89,10 @@ static void read_and_wait(struct stream *stream) {
 }
 
 static void output_ready(void *owner, uint32_t events) {
-  (void)events;
   struct stream *stream = owner;
-  read_and_wait(stream);
+  /* A pipe whose last writer is gone, and nothing in it. */
+  if (events == EPOLLHUP && !stream->exec->tty) end_stream(stream, true);
+  else read_and_wait(stream);
   if (stream->exec->client != NULL) exec_client->output(stream->exec->client);
   note_drained(stream->exec);
 }

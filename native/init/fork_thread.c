@@ -8,11 +8,13 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/loop.h"
 #include "init/machine.h"
 
 enum { STACK_BYTES = 65536, LOOK_NS = 5000000 };
@@ -21,6 +23,10 @@ static bool is_made;
 static void (*wanted_child)(void);
 static atomic_int is_wanted;
 static atomic_bool is_busy;
+static void (*over)(void);
+static bool is_untold; /* that it is over */
+/* An eventfd that is never read: each write is an edge. */
+static struct watch done = {.fd = -1};
 /* 0 until the kernel has put the child's number here, or the thread a negative errno. */
 static atomic_int begun;
 
@@ -85,12 +91,37 @@ static void *run(void *unused) {
     is_wanted = 0;
     long pid = share(wanted_child);
     forget_marks();
-    begun = (int)pid;
+    if (pid < 0) {
+      begun = (int)pid;
+      wake(&begun);
+    }
     is_busy = false;
-    wake(&begun); /* The child may have ended before it could. */
+    ssize_t ignored = write(done.fd, &(uint64_t){1}, sizeof(uint64_t));
+    (void)ignored;
   }
   return NULL;
 }
+
+static void tell(void) {
+  if (is_busy || !is_untold) return;
+  is_untold = false;
+  over();
+}
+
+static void done_ready(void *owner, uint32_t events) {
+  (void)owner;
+  (void)events;
+  tell();
+}
+
+static bool open_done(void) {
+  if (done.is_added) return true;
+  if (done.fd < 0) watch_start(&done, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), done_ready, NULL);
+  watch_for(&done, EPOLLIN | EPOLLET);
+  return done.is_added;
+}
+
+void fork_thread_tell(void (*told)(void)) { over = told; }
 
 void fork_thread_prepare(void) {
   if (is_made) return;
@@ -98,7 +129,7 @@ void fork_thread_prepare(void) {
   sigfillset(&all);
   pthread_attr_t small;
   pthread_t thread;
-  if (prctl(PR_SET_DUMPABLE, 0) != 0 || pthread_attr_init(&small) != 0) return;
+  if (!open_done() || prctl(PR_SET_DUMPABLE, 0) != 0 || pthread_attr_init(&small) != 0) return;
   /* The child has these until it is ready for them. */
   (void)pthread_sigmask(SIG_SETMASK, &all, &before);
   is_made = pthread_attr_setstacksize(&small, STACK_BYTES) == 0 && pthread_create(&thread, &small, run, NULL) == 0;
@@ -107,14 +138,18 @@ void fork_thread_prepare(void) {
   if (is_made) (void)pthread_detach(thread);
 }
 
-bool fork_thread_is_free(void) { return is_made && !is_busy; }
+bool fork_thread_is_free(void) {
+  if (!is_made || is_busy) return false;
+  tell(); /* Before the next one is started: it may end in another way. */
+  return true;
+}
 
 pid_t fork_thread_start(void (*child)(void)) {
-  /* Somebody in the sandbox may have stopped the child before it could wake us. */
+  /* Somebody in the sandbox may have stopped or ended the child before it could wake us. */
   const struct timespec longest = {.tv_nsec = LOOK_NS};
   wanted_child = child;
   begun = 0;
-  is_busy = true;
+  is_busy = is_untold = true;
   is_wanted = 1;
   wake(&is_wanted);
   while (begun == 0) wait_while(&begun, 0, &longest);

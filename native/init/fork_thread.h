@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* `over` is called when what the thread started is beyond its execve, or dead: in the loop, or before the thread is called free. */
+void fork_thread_tell(void (*over)(void));
 /* Makes the thread unless it is there. Where it can't be made, the next call tries again. */
 void fork_thread_prepare(void);
 /* Whether the thread is there and starts nothing at present. Then what the last child was given is nobody's any more. */

@@ -21,7 +21,7 @@
 
 enum spawn_step { STEP_SESSION, STEP_TERMINAL, STEP_LIMITS, STEP_USER, STEP_CWD, STEP_FILTER, STEP_TRACE, STEP_EXECUTE };
 
-/* The child's ends; closed in the parent when spawn returns. */
+/* The child's ends; closed in the parent when spawn returns. Without `status` the child has PID 1's memory. */
 struct child_ends {
   int input;
   int output;
@@ -35,6 +35,16 @@ struct child_ends {
 #endif
 
 enum { CHILD_STATUS_FD = 3, CHILD_TRACE_FD };
+
+/* What a child in our memory works from, and where it leaves why it could not start: the request's own memory is the next request's before
+ * it is done. */
+static struct {
+  struct exec_request spec;
+  struct child_ends ends;
+  struct spawn_failure failure;
+  char *words[2 * (FRAME_FIELDS_MAX + 1)];
+  char text[FRAME_PAYLOAD_BYTES_MAX + 1];
+} kept;
 
 const char *spawn_step_text(int32_t step) {
   switch (step) {
@@ -50,7 +60,7 @@ const char *spawn_step_text(int32_t step) {
 }
 
 void raise_oom_score(void) {
-  int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  int fd = open("/proc/self/oom_score_adj", O_WRONLY); /* With O_CLOEXEC musl has a second call for it. */
   if (fd < 0) return;
   /* Refused where the score is higher already, and then there is nothing to do. */
   ssize_t ignored = write(fd, "500", 3);
@@ -101,8 +111,12 @@ static int execute(char *const *arguments, char *const *environment) {
   }
 }
 
-static _Noreturn void fail(enum spawn_step step, int number) {
+static _Noreturn void fail(const struct child_ends *ends, enum spawn_step step, int number) {
   struct spawn_failure failure = {.number = number, .step = (int32_t)step};
+  if (ends->status < 0) {
+    kept.failure = failure;
+    _exit(127);
+  }
   /* Less than PIPE_BUF into an empty pipe: all or nothing, and it can't be full. */
   ssize_t ignored = write(CHILD_STATUS_FD, &failure, sizeof failure);
   (void)ignored;
@@ -114,31 +128,23 @@ static _Noreturn void run_child(const struct exec_request *spec, const struct ch
   (void)dup2(ends->input, 0);
   (void)dup2(ends->output, 1);
   (void)dup2(ends->error, 2);
-  if (ends->status != CHILD_STATUS_FD) (void)dup3(ends->status, CHILD_STATUS_FD, O_CLOEXEC);
+  if (ends->status >= 0 && ends->status != CHILD_STATUS_FD) (void)dup3(ends->status, CHILD_STATUS_FD, O_CLOEXEC);
   /* Before anything that can block: another command's pipe held open here would hide its end. */
   bool is_traced = trace_keep_channel(CHILD_TRACE_FD);
-  close_from(CHILD_STATUS_FD + (is_traced ? 2 : 1));
-  if (setsid() < 0) fail(STEP_SESSION, errno);
-  if (spec->tty && ioctl(0, TIOCSCTTY, 0) != 0) fail(STEP_TERMINAL, errno);
+  close_from(is_traced ? CHILD_TRACE_FD + 1 : CHILD_STATUS_FD + (ends->status >= 0));
+  if (setsid() < 0) fail(ends, STEP_SESSION, errno);
+  if (spec->tty && ioctl(0, TIOCSCTTY, 0) != 0) fail(ends, STEP_TERMINAL, errno);
   raise_oom_score();
-  if (limit_open_files(spec->open_files_max) != 0) fail(STEP_LIMITS, errno);
-  if (become(spec->uid, spec->gid) != 0) fail(STEP_USER, errno);
-  if (chdir(spec->cwd) != 0) fail(STEP_CWD, errno); /* As that user: what it may not enter is refused. */
+  if (limit_open_files(spec->open_files_max) != 0) fail(ends, STEP_LIMITS, errno);
+  if (become(spec->uid, spec->gid) != 0) fail(ends, STEP_USER, errno);
+  if (chdir(spec->cwd) != 0) fail(ends, STEP_CWD, errno); /* As that user: what it may not enter is refused. */
   sigset_t none;
   sigemptyset(&none);
   (void)sigprocmask(SIG_SETMASK, &none, NULL);
-  if (set_id_begin() != 0) fail(STEP_FILTER, errno);
-  if (is_traced && trace_begin(CHILD_TRACE_FD) != 0) fail(STEP_TRACE, errno);
-  fail(STEP_EXECUTE, execute(spec->arguments, spec->environment));
+  if (set_id_begin() != 0) fail(ends, STEP_FILTER, errno);
+  if (is_traced && trace_begin(CHILD_TRACE_FD) != 0) fail(ends, STEP_TRACE, errno);
+  fail(ends, STEP_EXECUTE, execute(spec->arguments, spec->environment));
 }
-
-/* What a child in our memory works from: the request's own memory is the next request's before it is done. */
-static struct {
-  struct exec_request spec;
-  struct child_ends ends;
-  char *words[2 * (FRAME_FIELDS_MAX + 1)];
-  char text[FRAME_PAYLOAD_BYTES_MAX + 1];
-} kept;
 
 static _Noreturn void run_kept(void) {
   run_child(&kept.spec, &kept.ends);
@@ -155,6 +161,7 @@ static char *keep_words(char *const *from, char **at, char *text) {
 }
 
 static void keep(const struct exec_request *spec, const struct child_ends *ends) {
+  kept.failure = (struct spawn_failure){0};
   kept.spec = *spec;
   kept.ends = *ends;
   char **environment = &kept.words[FRAME_FIELDS_MAX + 1];
@@ -165,17 +172,18 @@ static void keep(const struct exec_request *spec, const struct child_ends *ends)
   kept.spec.cwd = cwd;
 }
 
+const struct spawn_failure *spawn_thread_failure(void) { return kept.failure.number == 0 ? NULL : &kept.failure; }
+
 /* Returns its pid, or -1 with errno. */
 static pid_t start_child(const struct exec_request *spec, const struct child_ends *ends) {
-  bool may_share = !trace_is_on();
-  if (may_share && fork_thread_is_free()) {
+  if (ends->status < 0) {
     keep(spec, ends);
     return fork_thread_start(run_kept);
   }
   pid_t pid = machine_fork();
   if (pid == 0) run_child(spec, ends);
   /* Not before: the first command comes when its sandbox has just begun, and somebody waits for both. */
-  if (may_share) fork_thread_prepare();
+  if (!trace_is_on()) fork_thread_prepare();
   return pid;
 }
 
@@ -209,7 +217,7 @@ static int open_terminal(const struct exec_request *spec, struct spawned *out, s
 static int open_pipes(const struct exec_request *spec, int null_fd, struct spawned *out, struct child_ends *ends) {
   int failure = 0;
   if (spec->stdin_pipe) failure = open_pipe(&ends->input, &out->input, &out->input);
-  else if ((ends->input = fcntl(null_fd, F_DUPFD_CLOEXEC, 3)) < 0) failure = errno;
+  else ends->input = null_fd;
   if (failure == 0) failure = open_pipe(&out->output, &ends->output, &out->output);
   if (failure == 0) failure = open_pipe(&out->error, &ends->error, &out->error);
   return failure;
@@ -225,7 +233,8 @@ static void close_spawned(struct spawned *out) {
 int spawn(const struct exec_request *spec, int null_fd, struct spawned *out) {
   *out = (struct spawned){.pid = -1, .status = -1, .input = -1, .output = -1, .error = -1};
   struct child_ends ends = {.input = -1, .output = -1, .error = -1, .status = -1};
-  int failure = open_pipe(&out->status, &ends.status, &out->status);
+  bool is_copied = trace_is_on() || !fork_thread_is_free();
+  int failure = is_copied ? open_pipe(&out->status, &ends.status, &out->status) : 0;
   if (failure == 0) {
     failure = spec->tty ? open_terminal(spec, out, &ends) : open_pipes(spec, null_fd, out, &ends);
   }
@@ -238,7 +247,7 @@ int spawn(const struct exec_request *spec, int null_fd, struct spawned *out) {
     close_fd(&ends.output);
     close_fd(&ends.error);
   }
-  close_fd(&ends.input);
+  if (ends.input != null_fd) close_fd(&ends.input);
   close_fd(&ends.status);
   if (failure != 0) close_spawned(out);
   return failure;

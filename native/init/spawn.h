@@ -1,9 +1,10 @@
 /*
  * Starts one command: pipes or terminal, fork, and in the child everything up to execve.
  *
- * The child reports a failure through `status`, a close-on-exec pipe: bytes on it are a `spawn_failure`, its end
- * without bytes is the proof that execve took place. So a command that can't be started never looks like one that
- * exited with some code.
+ * A child that is a copy of PID 1 reports a failure through `status`, a close-on-exec pipe: bytes on it are a
+ * `spawn_failure`, its end without bytes is the proof that execve took place. One of the fork thread has no such pipe:
+ * the thread tells when it is over, and what has failed lies in PID 1's memory. So a command that can't be started
+ * never looks like one that exited with some code.
  */
 #ifndef SQUASH_INIT_SPAWN_H
 #define SQUASH_INIT_SPAWN_H
@@ -14,7 +15,7 @@
 
 struct spawned {
   pid_t pid;
-  int status; /* all descriptors are non-blocking and close-on-exec; -1 where there is none */
+  int status; /* all descriptors are non-blocking and close-on-exec; -1 where there is none: the fork thread tells */
   int input;
   int output;
   int error;
@@ -28,6 +29,8 @@ struct spawn_failure {
 /* `null_fd` is /dev/null, opened once before any command could have replaced it. Returns 0 or an errno. */
 int spawn(const struct exec_request *spec, int null_fd, struct spawned *out);
 const char *spawn_step_text(int32_t step);
+/* Of the last child of the fork thread, once the thread is free or the child has ended. NULL: it was started. */
+const struct spawn_failure *spawn_thread_failure(void);
 
 /* For children that work on request: they go before PID 1 when memory runs out. */
 void raise_oom_score(void);

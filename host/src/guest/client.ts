@@ -1,5 +1,5 @@
 /**
- * The daemon's side of PID 1: one connection per operation, every answer checked.
+ * The daemon's side of PID 1: one connection per operation at a time, every answer checked.
  *
  * An exec whose connection fails after the request was sent may be running: `attach` with its id finds it, and
  * PID 1 refuses a second exec with the same id. So a command never runs twice by being asked for again.
@@ -28,7 +28,8 @@ import type {
   RefusedPath,
   RefusedPaths,
 } from './guest.ts';
-import { refuse } from './guest-error.ts';
+import { GuestErrno, refuse } from './guest-error.ts';
+import { KeptConnection } from './kept-connection.ts';
 
 /** What the kernel gives as pids at most (2^22). */
 const pidMax = 4_194_304;
@@ -53,6 +54,7 @@ export class GuestClient implements Guest {
   readonly #connect: (signal?: AbortSignal) => Promise<Duplex>;
   readonly files: GuestFileSystem;
   readonly #answerDeadlineMs: number;
+  readonly #kept = new KeptConnection();
 
   constructor(options: GuestClientOptions) {
     this.#connect = options.connect;
@@ -65,12 +67,34 @@ export class GuestClient implements Guest {
 
   async exec(spec: GuestExecSpec, signal?: AbortSignal): Promise<GuestExec> {
     const subject = `The command ${JSON.stringify(textOf(spec.argv[0] ?? ''))} can't be started`;
-    const connection = await this.#request(encodeExec(spec, subject), { signal });
-    const started = await this.#answer(connection, signal, (frame) => {
-      if (frame.type !== 'started') throw refuse(frame, subject);
-      return parseStarted(frame.fields, { execId: spec.execId, stdout: 0, stderr: 0 });
-    });
-    return new ExecSession(connection, started);
+    const request = encodeExec(spec, subject);
+    const startedOn = async (connection: FrameConnection): Promise<GuestExec> => {
+      const started = await this.#answer(connection, signal, (frame) => {
+        if (frame.type !== 'started') throw refuse(frame, subject);
+        return parseStarted(frame.fields, { execId: spec.execId, stdout: 0, stderr: 0 });
+      });
+      return this.#session(connection, started);
+    };
+    signal?.throwIfAborted();
+    const kept = this.#kept.take();
+    if (kept === undefined) return await startedOn(await this.#request(request, { signal }));
+    try {
+      kept.post(request);
+      return await startedOn(kept);
+    } catch (error) {
+      if (!kept.isLost || signal?.aborted === true) throw error;
+    }
+    // It went away before anything was said of this command, which may run.
+    try {
+      return await startedOn(await this.#request(request, { signal }));
+    } catch (error) {
+      if (!isInUse(error)) throw error;
+      return await this.attach(spec.execId, { stdout: 0, stderr: 0 });
+    }
+  }
+
+  #session(connection: FrameConnection, started: Started): GuestExec {
+    return new ExecSession(connection, started, (released) => this.#kept.release(released));
   }
 
   async attach(
@@ -89,7 +113,7 @@ export class GuestClient implements Guest {
       if (frame.type !== 'started') throw refuse(frame, `The exec "${execId}" can't be attached`);
       return parseStarted(frame.fields, { execId, stdout, stderr });
     });
-    return new ExecSession(connection, started);
+    return this.#session(connection, started);
   }
 
   async list(): Promise<readonly GuestExecEntry[]> {
@@ -272,6 +296,9 @@ function parsePathsEnd(fields: readonly Field[], next: number): Omit<RefusedPath
   reader.done();
   return { next, isTruncated };
 }
+
+const isInUse = (error: unknown): boolean =>
+  error instanceof AppError && error.cause instanceof GuestErrno && error.cause.code === 'EEXIST';
 
 const slash = 0x2f;
 

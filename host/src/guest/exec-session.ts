@@ -41,16 +41,20 @@ export class ExecSession implements GuestExec {
   readonly pid: number;
   readonly stdinReceived: number;
   readonly #connection: FrameConnection;
+  readonly #release: (connection: FrameConnection) => void;
   readonly #streams: { readonly stdout: StreamState; readonly stderr: StreamState };
   readonly #stdin: StdinWindow;
   readonly #queue: GuestExecEvent[] = [];
   #isOver = false;
+  #isReleased = false;
   #failure: unknown;
   #wake: (() => void) | undefined;
   #iterator: AsyncIterableIterator<GuestExecEvent> | undefined;
 
-  constructor(connection: FrameConnection, started: Started) {
+  /** @param release sends the last frame, after which the connection is not this command's any more */
+  constructor(connection: FrameConnection, started: Started, release: (connection: FrameConnection) => void) {
     this.#connection = connection;
+    this.#release = release;
     this.execId = started.execId;
     this.pid = started.pid;
     this.stdinReceived = started.stdinReceived;
@@ -102,10 +106,13 @@ export class ExecSession implements GuestExec {
   }
 
   release(): void {
-    this.#connection.endWith(encodeFields('release', []));
+    if (this.#isReleased) return;
+    this.#isReleased = true;
+    this.#release(this.#connection);
   }
 
   close(): void {
+    if (this.#isReleased) return;
     // Of a command that ended in order nobody asks why; an error's stack trace would be collected for every exec.
     if (!this.#isOver) {
       this.#stop(new AppError('guest_failed', 'The daemon closed its connection to the command.'));

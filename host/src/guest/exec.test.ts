@@ -251,6 +251,7 @@ test(
     socket?.cork();
     exec.ack(guestWindowBytes, 0);
     exec.release();
+    socket?.uncork();
     await waitFor('the command to be forgotten', async () => (await guest.client.list()).length === 0);
   },
 );
@@ -277,3 +278,15 @@ async function isAlive(pid: number): Promise<boolean> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
   return stat !== '' && !/\) Z/.test(stat);
 }
+
+test('of two commands that start at once the one that can not does not end the other', options, async () => {
+  await using guest = await RealGuest.start();
+  await run(guest, ['/bin/true']);
+  // So many words that the first one may be over while they are read.
+  const missing = ['/no/such', ...Array.from({ length: 10 }, () => 'x'.repeat(9_000))];
+  for (let round = 0; round < 400; round += 1) {
+    const fails = assert.rejects(guest.client.exec(specOf(missing)), { code: 'exec_failed' });
+    const [ran] = await Promise.all([run(guest, ['/bin/true']), fails]);
+    assert.deepEqual(ending(ran.outcome), exited(0));
+  }
+});

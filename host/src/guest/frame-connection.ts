@@ -28,6 +28,7 @@ export class FrameConnection implements Disposable {
   #failure: unknown;
   #isOver = false;
   #isEnded = false;
+  #isLost = false;
 
   constructor(stream: Duplex, readAheadBytesMax = readAheadBytesMaxDefault) {
     this.#stream = stream;
@@ -36,6 +37,16 @@ export class FrameConnection implements Disposable {
     stream.on('end', this.#onEnd);
     stream.on('close', this.#onEnd);
     stream.on('error', this.#onError);
+  }
+
+  /** Whether the other side is there, as far as is known, and has said nothing that nobody has taken. */
+  get isQuiet(): boolean {
+    return !this.#isOver && this.#frames.length === 0;
+  }
+
+  /** Whether the other side, or the way to it, went away while this one was open. */
+  get isLost(): boolean {
+    return this.#isLost;
   }
 
   /** Resolves when the stream has room again. A failed write, and a guest that takes nothing for `deadlineMs`, show in `next`. */
@@ -168,6 +179,7 @@ export class FrameConnection implements Disposable {
   }
 
   readonly #onEnd = (): void => {
+    this.#isLost ||= !this.#isOver;
     this.#isEnded = true;
     // Every connection ends. The error, with its stack trace, is made where somebody waits or comes to ask.
     if (this.#waiter === undefined) this.close();
@@ -175,6 +187,7 @@ export class FrameConnection implements Disposable {
   };
 
   readonly #onError = (error: unknown): void => {
+    this.#isLost ||= !this.#isOver;
     this.fail(
       new AppError('guest_failed', 'The connection to PID 1 of the sandbox failed.', { cause: error }),
     );

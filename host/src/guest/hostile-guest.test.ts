@@ -409,3 +409,48 @@ test('any frames in any order end in events, an exit or guest_failed', async () 
     { numRuns: 300 },
   );
 });
+
+/** One connection's part: the command, then what follows its release, then what follows the next request there. */
+const keeping =
+  (behindRelease: readonly Uint8Array[], next: (socket: Socket) => void): Script =>
+  (socket) => {
+    socket.write(Buffer.concat([started, exit]));
+    socket.once('data', () => {
+      socket.write(Buffer.concat(behindRelease));
+      socket.once('data', () => next(socket));
+    });
+  };
+
+async function runAndRelease(client: GuestClient): Promise<void> {
+  const exec = await client.exec(spec);
+  for await (const _event of exec.events());
+  exec.release();
+  // Whatever is said to the release has come.
+  await new Promise((resolve) => setTimeout(resolve, 50));
+}
+
+for (const [what, script] of [
+  ['says nothing to a release', keeping([new Uint8Array(0)], (socket) => socket.destroy())],
+  ['says another thing', keeping([started], (socket) => socket.destroy())],
+  ['says more than `ok`', keeping([encodeFields('ok', []), exit], (socket) => socket.destroy())],
+  ['ends it with the next request', keeping([encodeFields('ok', [])], (socket) => socket.destroy())],
+] as const) {
+  test(`a guest that ${what} has its commands started all the same`, async () => {
+    await using guest = await HostileGuest.start();
+    const client = guest.plays(script);
+    for (let run = 0; run < 4; run += 1) await runAndRelease(client);
+  });
+}
+
+test('a guest that ends every connection has a command asked of it twice, and no more', async () => {
+  await using guest = await HostileGuest.start();
+  const client = guest.plays(keeping([encodeFields('ok', [])], (socket) => socket.destroy()));
+  await runAndRelease(client);
+  let asked = 0;
+  guest.plays((socket) => {
+    asked += 1;
+    socket.destroy();
+  });
+  await assert.rejects(client.exec(spec), isBreach);
+  assert.equal(asked, 1);
+});
