@@ -92,7 +92,8 @@ export const longOnly: readonly string[] = [
 
 /**
  * Files of minutes each, most with emulated machines, which are not in each run but in one of three turns. All run with `--long`, and where they
- * are named. What they are about is shown in each run by others, in part: of microVMs `microvm` and `microvm-attacks`, of images `build`.
+ * are named. What they are about is shown in each run by others, in part: of microVMs `microvm` and `microvm-attacks`, of images `build`, of
+ * contexts `contexts`, of previews `ports`.
  * Each turn takes about as long as the others.
  */
 export const inTurns: readonly (readonly string[])[] = [
@@ -100,6 +101,7 @@ export const inTurns: readonly (readonly string[])[] = [
     'tests/e2e/firecracker.test.ts',
     'tests/e2e/images.test.ts',
     'tests/e2e/microvm-fork.test.ts',
+    'tests/e2e/ports-browser.test.ts',
     'tools/setup/build-codemode.test.ts',
     'tools/setup/libraries.test.ts',
     'tests/faults/microvm.test.ts',
@@ -107,6 +109,7 @@ export const inTurns: readonly (readonly string[])[] = [
     'tests/vm/system-unit.test.ts',
   ],
   [
+    'tests/e2e/bench.test.ts',
     'tests/e2e/microvm-memory.test.ts',
     'tests/e2e/microvm-mounts.test.ts',
     'tests/e2e/microvm-snapshot.test.ts',
@@ -119,6 +122,7 @@ export const inTurns: readonly (readonly string[])[] = [
   [
     'tests/e2e/microvm-limits.test.ts',
     'tests/e2e/presets.test.ts',
+    'tests/e2e/python-contexts.test.ts',
     'tests/e2e/s3-snapshots.test.ts',
     'tests/faults/microvm-restore.test.ts',
     'tests/egress/combinations.test.ts',
