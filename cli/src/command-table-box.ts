@@ -88,6 +88,7 @@ export const runFlags: readonly FlagSpec[] = [
   { name: 'detach', short: 'd', summary: 'start it in the background and print the box' },
   { name: 'memory', short: 'm', value: 'MIB', summary: 'memory limit in MiB' },
   { name: 'cpu', value: 'CPUS', summary: 'processors it may use, such as 0.5' },
+  { name: 'processes', value: 'N', summary: 'processes and threads it may have at once (default 1024)' },
   { name: 'time', value: 'TIME', summary: 'end the command after this long, such as 90s, 10m, 2h' },
   { name: 'trace-paths', summary: 'note which paths it is refused, for box events and box learn' },
   { name: 'print-policy', summary: 'print the rules as a policy file, and run nothing' },

@@ -128,6 +128,12 @@ export const sandboxCreateSchema = z.strictObject({
   from: fromSchema.optional(),
   cpu: cpuSchema.optional(),
   memory_mb: memorySchema.optional(),
+  processes_max: z
+    .int()
+    .min(limits.sandboxPidsMin)
+    .max(limits.sandboxPidsMax)
+    .optional()
+    .describe(`processes and threads at once; none: ${limits.sandboxPidsMax}, or as the sandbox that it is made from`),
   lifetime_s: lifetimeSchema.optional(),
   idle_timeout_s: idleSchema.optional(),
   on_timeout: timeoutActionSchema.default('destroy'),
@@ -240,6 +246,8 @@ export interface NativeWish {
   /** 0: none. */
   readonly idleTimeoutS: number;
   readonly onTimeout: TimeoutAction;
+  /** Processes and threads; undefined: as many as any sandbox, or as the one has that it is made from. */
+  readonly processesMax: number | undefined;
   /** Codes of warnings that refuse the create: of what was asked for and can't be held to here. */
   readonly mustHold: readonly string[];
   /** Undefined: all, or what the one has that it is made from. */

@@ -86,6 +86,20 @@ describe('policies of boxes', { skip }, () => {
     assert.equal(await seen('--policy', given), wanted);
   });
 
+  it('a box has as many processes as its policy and its options say, the least of them', async () => {
+    const given = join(scratch, 'few.toml');
+    writeFileSync(given, 'version = 1\n[limits]\nprocesses = 40\n');
+    const script = 'i=0; while [ $i -lt 80 ]; do sleep 5 & i=$((i + 1)); done; echo all';
+    const forked = async (...words: readonly string[]): Promise<string> =>
+      (await box('run', '--rm', ...words, '--', 'sh', '-c', script)).stdout.toString();
+    assert.equal(await forked(), 'all\n');
+    assert.equal(await forked('--policy', given), '');
+    assert.equal(await forked('--policy', given, '--processes', '200'), '');
+    assert.equal(await forked('--processes', '40'), '');
+    const shown = await box('run', '--dry-run', '--policy', given, '--', 'true');
+    assert.match(shown.stdout.toString(), /Limit: processes 40/);
+  });
+
   it('a file that is wrong starts no box', async () => {
     const given = join(scratch, 'wrong.toml');
     writeFileSync(given, 'version = 1\n[netw]\n');

@@ -6,6 +6,7 @@
  * left out means everything public; here it adds nothing, for a file is one of several.
  */
 import { hostRootLimits } from '@squash/contract/host-root';
+import { limits } from '@squash/contract/limits';
 import { pathLevels } from '@squash/contract/path-levels';
 import { nearest } from '@squash/contract/nearest';
 import { issueSentence } from '@squash/contract/issue-sentence';
@@ -121,12 +122,30 @@ const secretShape = z.strictObject({
 });
 
 const portSchema = z.int().min(1).max(65_535);
+const isPort = (word: string): boolean => /^[1-9]\d{0,4}$/.test(word) && Number(word) <= 65_535;
+const publishSchema = z.union(
+  [
+    portSchema,
+    z.string().refine((word) => {
+      const [local = '', port = '', ...more] = word.split(':');
+      return more.length === 0 && isPort(port) && (local === '0' || isPort(local));
+    }),
+  ],
+  { error: 'ports.publish: a port of the box, or "LOCAL:PORT"; LOCAL 0: a free one' },
+);
 const portsShape = z.strictObject({
   host: z
     .array(portSchema)
     .max(64)
     .optional()
     .describe('ports of this machine that the box reaches as host.squash.internal'),
+  publish: z
+    .array(publishSchema)
+    .max(64)
+    .optional()
+    .describe(
+      'ports of the box that this machine reaches on 127.0.0.1 while the command line runs: 3000, or "8080:3000" for another one here',
+    ),
 });
 
 const socketSchema = z
@@ -162,6 +181,12 @@ const devicesShape = z.strictObject({
 const limitsShape = z.strictObject({
   memory_mb: z.int().min(16).max(16_777_216).optional(),
   cpu: z.number().min(0.05).max(4_096).optional().describe('processors'),
+  processes: z
+    .int()
+    .min(limits.sandboxPidsMin)
+    .max(limits.sandboxPidsMax)
+    .optional()
+    .describe('processes and threads at once'),
   time_s: z.int().min(1).max(604_800).optional().describe('the command is ended after so many seconds'),
 });
 
@@ -220,7 +245,6 @@ export type PolicyFile = Readonly<z.infer<typeof policyFileShape>>;
 
 /** What files of other systems, or later versions, say, and this version can't hold. */
 const notYet: Readonly<Record<string, string>> = {
-  'ports.publish': 'ports of the box on this machine; squash port-forward does it',
   root: 'the choice of a root',
   protect: 'protected names',
   audit: 'a file of events',

@@ -41,6 +41,7 @@ export async function readBoxWish(
   const sockets = flags.list('unix-socket');
   const here = { cwd: process.cwd(), home: user.home };
   const devices = flags.list('device').map((word) => writtenDevice(word, here));
+  const publish = await readPublished(flags);
   const nesting = flags.isSet('nesting');
   const timeS = durationSeconds(flags, 'time', { min: 1, max: limits.jobTimeoutSMax });
   const isTerminal = isatty(0) && isatty(1);
@@ -59,6 +60,7 @@ export async function readBoxWish(
     branch,
     sockets: readSockets(sockets, here),
     devices: readDevices(devices, here),
+    publish,
     create: {
       from: {
         host: {
@@ -78,7 +80,16 @@ export async function readBoxWish(
     },
   };
   const net = network.policy?.allow ?? ['*'];
-  const sayings = { repo, named, net, secrets, sockets: sockets.map(writtenFully), devices, nesting };
+  const sayings = {
+    repo,
+    named,
+    net,
+    secrets,
+    sockets: sockets.map(writtenFully),
+    devices,
+    publish,
+    nesting,
+  };
   const whole = await underPolicy(flags, wish, sayings);
   const { repository, paths } = whole.rules;
   // Of what is written here itself it would throw away changes.
@@ -125,7 +136,20 @@ function readPlaces(flags: Flags) {
 function readLimits(flags: Flags) {
   const cpu = flags.number('cpu', { min: limits.cpuMin, max: limits.cpuMax });
   const memory = flags.integer('memory', { min: limits.memoryMbMin, max: limits.memoryMbMax });
-  return { ...(cpu !== undefined && { cpu }), ...(memory !== undefined && { memory_mb: memory }) };
+  const processes = flags.integer('processes', { min: limits.sandboxPidsMin, max: limits.sandboxPidsMax });
+  return {
+    ...(cpu !== undefined && { cpu }),
+    ...(memory !== undefined && { memory_mb: memory }),
+    ...(processes !== undefined && { processes_max: processes }),
+  };
+}
+
+/** In one spelling: a policy file has the same. @throws usage */
+async function readPublished(flags: Flags): Promise<readonly string[]> {
+  const words = flags.list('publish');
+  if (words.length === 0) return [];
+  const { parseForward } = await import('../client/forward.ts');
+  return words.map(parseForward).map(({ local, port }) => (local === port ? `${port}` : `${local}:${port}`));
 }
 
 /** A box reaches nothing unless it was said. */

@@ -66,7 +66,11 @@ export async function runInNewBox(
   if (argv.length === 0) throw usageFailure('<command> is missing; try: squash help box run');
   if (wish.detach && call.flags.isSet('publish'))
     throw usageFailure('--publish lasts as long as the command line: with --detach, give it to box attach');
-  using published = await Published.listen(call.flags);
+  if (wish.detach && wish.publish.length > 0)
+    printNote(
+      'squash: ports of the policy that are published are so while a command line runs: with --detach none is',
+    );
+  using published = await Published.listen(wish.detach ? [] : wish.publish);
   if (wish.detach && wish.sockets.agent !== undefined)
     throw usageFailure('the ssh-agent is had while the command line runs: not with --detach');
   using agent = await listenAgent(wish);
