@@ -8,7 +8,7 @@ import { readJsonFile } from '../json-file.ts';
 export function readCommon(
   flags: Flags,
   /** Of those that mean something else in this command. */
-  without: readonly 'secret'[] = [],
+  without: readonly ('secret' | 'policy')[] = [],
 ): Record<string, unknown> {
   const request: Record<string, unknown> = {};
   for (const name of ['owner', 'upstream', 'backend']) {
@@ -24,7 +24,8 @@ export function readCommon(
       .flatMap((list) => list.split(','))
       .map((word) => word.trim());
   }
-  if (flags.isSet('policy')) request['policy'] = readJsonFile(flags.text('policy') ?? '-', 'policy');
+  if (flags.isSet('policy') && !without.includes('policy'))
+    request['policy'] = readJsonFile(flags.text('policy') ?? '-', 'policy');
   if (flags.isSet('secret') && !without.includes('secret')) {
     const isOwn = (word: string): boolean => word.includes('=');
     const names = flags.list('secret').filter((word) => !isOwn(word));

@@ -8,6 +8,7 @@ import { modulesPath, sandboxPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { createFlags } from '../command-table-sandbox.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
+import { isPolicyFile } from '../filed-policy.ts';
 import { imageForCreate, imagePath } from '../images.ts';
 import { printNote } from '../output/print.ts';
 import { fittingLayers, readRunWords, type RunPlace, type RunWords, stemOf } from '../run-words.ts';
@@ -87,11 +88,18 @@ async function makeSandbox(
   call: Call,
   words: RunWords,
 ): Promise<{ readonly id: string; readonly home: string }> {
-  if (!call.flags.isSet('image')) {
+  const hasFile = isPolicyFile(call.flags.text('policy'));
+  if (hasFile && call.flags.isSet('task')) throw usageFailure('a policy file of boxes does not go with --task');
+  const isNative = call.flags.isSet('image') || hasFile;
+  if (!isNative) {
     const { id } = await createSandbox(call, undefined, await fitting(call, words));
     return { id, home: homeDirectory };
   }
-  const above = words.layers === undefined ? call.flags.list('layers') : [words.layers];
+  const above = call.flags.isSet('image')
+    ? words.layers === undefined
+      ? call.flags.list('layers')
+      : [words.layers]
+    : await fitting(call, words);
   const made = await createNative(call, sourceOf(call.flags, layersOf(above)));
   if (!call.json) noteWarnings(made.warnings);
   return { id: made.id, home: made.image?.workdir ?? homeDirectory };

@@ -1,0 +1,45 @@
+/** `--policy FILE` of a sandbox with layers, where FILE is a policy file as boxes have them and no network policy alone. */
+import { readFileSync } from 'node:fs';
+import { asPolicyFailure, boxPlace } from './box/policy.ts';
+
+/** One of JSON says so by its `version`. */
+export function isPolicyFile(path: string | undefined): path is string {
+  if (path === undefined || path === '-') return false;
+  if (/\.(?:toml|jsonc)$/.test(path)) return true;
+  try {
+    const value: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    return typeof value === 'object' && value !== null && Object.hasOwn(value, 'version');
+  } catch {
+    // Whoever reads it next says what is wrong with it.
+    return false;
+  }
+}
+
+export interface FiledFields {
+  readonly policy: object;
+  readonly env: Readonly<Record<string, string>>;
+  readonly own_secrets?: object;
+  readonly cpu?: number;
+  readonly memory_mb?: number;
+  readonly processes_max?: number;
+}
+
+/** What it says, in the words of a create. @throws policy_refused with all of it that such a sandbox can't have */
+export async function filedFields(path: string): Promise<FiledFields> {
+  const { policyForSandbox } = await import('@squash/box/policy/for-sandbox');
+  const { policyVariables } = await import('@squash/box/policy/variables');
+  const { readSecrets } = await import('@squash/box/policy/secret-values');
+  const { places, home, repository } = boxPlace();
+  return await asPolicyFailure(async () => {
+    const policy = policyForSandbox(places, { home, repository }, path);
+    const { cpu, memory_mb: memory, processes } = policy.limits;
+    return {
+      policy: policy.net,
+      env: policyVariables(policy, process.env),
+      ...(policy.secrets.size > 0 && { own_secrets: readSecrets(policy.secrets, { env: process.env, home }) }),
+      ...(cpu !== undefined && { cpu: cpu.value }),
+      ...(memory !== undefined && { memory_mb: memory.value }),
+      ...(processes !== undefined && { processes_max: processes.value }),
+    };
+  });
+}
