@@ -117,7 +117,10 @@ ${exitNotes}`,
     group: 'box',
     summary: 'list the boxes',
     positionals: [],
-    flags: [{ name: 'quiet', short: 'q', summary: 'ids only' }],
+    flags: [
+      { name: 'quiet', short: 'q', summary: 'ids only' },
+      { name: 'watch', short: 'w', summary: 'go on, every two seconds' },
+    ],
     load: () => import('./commands/box-ps.ts'),
   },
   {

@@ -36,7 +36,9 @@ export async function filedFields(path: string): Promise<FiledFields> {
     return {
       policy: policy.net,
       env: policyVariables(policy, process.env),
-      ...(policy.secrets.size > 0 && { own_secrets: readSecrets(policy.secrets, { env: process.env, home }) }),
+      ...(policy.secrets.size > 0 && {
+        own_secrets: readSecrets(policy.secrets, { env: process.env, home }),
+      }),
       ...(cpu !== undefined && { cpu: cpu.value }),
       ...(memory !== undefined && { memory_mb: memory.value }),
       ...(processes !== undefined && { processes_max: processes.value }),

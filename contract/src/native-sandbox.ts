@@ -133,7 +133,9 @@ export const sandboxCreateSchema = z.strictObject({
     .min(limits.sandboxPidsMin)
     .max(limits.sandboxPidsMax)
     .optional()
-    .describe(`processes and threads at once; none: ${limits.sandboxPidsMax}, or as the sandbox that it is made from`),
+    .describe(
+      `processes and threads at once; none: ${limits.sandboxPidsMax}, or as the sandbox that it is made from`,
+    ),
   lifetime_s: lifetimeSchema.optional(),
   idle_timeout_s: idleSchema.optional(),
   on_timeout: timeoutActionSchema.default('destroy'),

@@ -206,7 +206,19 @@ describe('commits of a box', { skip }, () => {
     writeFileSync(join(repository, 'a.txt'), 'not committed\n');
     writeFileSync(join(repository, 'untracked.txt'), 'untracked\n');
     execFileSync('git', ['init', '-q', join(repository, 'nested')]);
-    git('-C', 'nested', '-c', 'user.name=x', '-c', 'user.email=x@x', 'commit', '-q', '--allow-empty', '-m', 'x');
+    git(
+      '-C',
+      'nested',
+      '-c',
+      'user.name=x',
+      '-c',
+      'user.email=x@x',
+      'commit',
+      '-q',
+      '--allow-empty',
+      '-m',
+      'x',
+    );
     mkdirSync(join(repository, 'ignored'));
     writeFileSync(join(repository, 'ignored/package'), 'stays\n');
     const before = here();

@@ -3,6 +3,7 @@
  * `--print-policy` prints makes the same box.
  */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -61,6 +62,40 @@ describe('policies of boxes', { skip }, () => {
       `version = 1\n[fs]\n"${work}/private" = "ro"\n"./**/.env" = "hidden"\n`,
     );
     assert.equal(await seen(), 'a secret\n|\n', 'it changed');
+  });
+
+  it('a repository’s own file is shown before somebody agrees, who may say no', {
+    skip: spawnSync('python3', ['--version']).status === 0 ? false : 'python3 is not installed',
+  }, async () => {
+    const file = join(repository, 'squash-box.toml');
+    writeFileSync(file, 'version = 1\n[env]\nset = { SHOWN = "first" }\n');
+    const words = [...cliCommand, 'box', 'trust', 'add'];
+    for (const [answer, status] of [
+      ['n', 1],
+      ['y', 0],
+    ] as const) {
+      await using terminal = new Terminal(['sh', '-c', `cd ${repository} && exec "$@"`, 'sh', ...words], {
+        rows: 24,
+        columns: 200,
+        env: { ...cliEnvironment(undefined), ...env },
+      });
+      await terminal.see(/SHOWN[^]*as it is now\? \[y\/N\] $/);
+      terminal.type(`${answer}\r`);
+      assert.deepEqual(await terminal.end(), { status, restored: true });
+      const shown = (await box('trust')).stdout.toString();
+      assert.match(shown, answer === 'y' ? /: trusted/ : /: not trusted/);
+    }
+    await box('trust', 'revoke');
+    rmSync(file);
+  });
+
+  it('why says which words it takes', async () => {
+    for (const words of [
+      ['why', 'foo'],
+      ['why', 'foo', 'bar'],
+      ['why', 'path'],
+    ])
+      assert.match((await box(...words)).stderr, /squash box why path ~\/\.ssh.*\(usage\)/, words.join(' '));
   });
 
   it('the user’s file counts, and what is printed of it makes the same box', async () => {

@@ -237,6 +237,17 @@ describe('squash box', { skip }, () => {
     const first = await new Promise<Buffer>((resolve) => attached.stdout?.once('data', resolve));
     assert.equal(first.toString(), 'begun\n');
     attached.kill('SIGKILL');
+    const watching = startCli(undefined, ['box', 'ps', '--watch', '--json'], { env });
+    let seen = '';
+    watching.stdout?.on('data', (part: Buffer) => {
+      seen += part.toString();
+    });
+    const lines = await waitFor('two lists', () => {
+      const whole = seen.split('\n').slice(0, -1);
+      return whole.length >= 2 ? whole : undefined;
+    });
+    watching.kill('SIGKILL');
+    for (const line of lines) assert.deepEqual(JSON.parse(line)[0].name, 'worker');
     // What is looked at, one by one, could be another by the time of a yes.
     assert.match((await box(['apply', 'worker', '-i'])).stderr, /\(box_running\)/);
     assert.equal(await printed(['stop', 'worker']), `${id}\n`);

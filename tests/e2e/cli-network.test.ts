@@ -98,7 +98,10 @@ processes = 40
     for (const name of ['limits.time_s', 'ports.host', 'devices.allow'])
       assert.match(refused.stderr, new RegExp(`box\\.toml:\\d+: ${name.replace('.', '\\.')}: `));
     writeFileSync(path, 'version = 1\n[fs]\n"~/notes" = "ro"\n');
-    assert.match((await squash(daemon, words, { env })).stderr, /box\.toml:3: fs\.~\/notes: ro: nothing of this/);
+    assert.match(
+      (await squash(daemon, words, { env })).stderr,
+      /box\.toml:3: fs\.~\/notes: ro: nothing of this/,
+    );
     assert.equal((await squash(daemon, [...words.slice(0, 3), 'an-id'], { env })).code, 2);
   });
 

@@ -25,7 +25,9 @@ function unmet({ policy, file, lineOf }: Part): readonly string[] {
   if (file.startsWith('builtin:')) return [];
   const line = (path: readonly string[], why: string): string =>
     `${placeIn(file, lineOf(path))}: ${path.join('.')}: ${why}`;
-  const opened = Object.entries(policy.fs ?? {}).filter(([, level]) => level !== 'hidden' && level !== 'deny');
+  const opened = Object.entries(policy.fs ?? {}).filter(
+    ([, level]) => level !== 'hidden' && level !== 'deny',
+  );
   const fs = opened.map(([path, level]) =>
     line(
       ['fs', path],
@@ -45,10 +47,13 @@ function reasons(policy: PolicyFile): readonly (readonly [path: readonly string[
     [has(sockets?.allow), ['sockets', 'allow'], alone],
     [has(devices?.allow), ['devices', 'allow'], alone],
     [nesting === true, ['nesting'], alone],
-    [limits?.time_s !== undefined, ['limits', 'time_s'], '--lifetime is the sandbox’s, --timeout a command’s'],
+    [
+      limits?.time_s !== undefined,
+      ['limits', 'time_s'],
+      '--lifetime is the sandbox’s, --timeout a command’s',
+    ],
     ...Object.entries(caches).map(
-      ([name, mode]) =>
-        [mode !== 'private', ['caches', name], 'it has no cache of this machine'] as const,
+      ([name, mode]) => [mode !== 'private', ['caches', name], 'it has no cache of this machine'] as const,
     ),
   ];
   return rows.filter(([isSaid]) => isSaid).map(([, path, why]) => [path, why]);

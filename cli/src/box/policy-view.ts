@@ -70,8 +70,7 @@ function printPolicy(wish: BoxWish): void {
     if (rules.length > 0) printLine(`  ${name}: ${visible(rules.map(ruleText).join(', '))}`);
   if (policy.sockets.length > 0) printLine(`Sockets: ${visible(policy.sockets.join(', '))}`);
   if (policy.devices.length > 0) printLine(`Devices: ${visible(policy.devices.join(', '))}`);
-  if (policy.publish.length > 0)
-    printLine(`Ports of the box on this machine: ${policy.publish.join(', ')}`);
+  if (policy.publish.length > 0) printLine(`Ports of the box on this machine: ${policy.publish.join(', ')}`);
   if (policy.nesting) printLine('Nesting: programs may make user namespaces');
   printLine(`Variables: ${policy.environment.join(', ')}`);
   if (policy.secrets.length > 0) printLine(`Secrets: ${visible(policy.secrets.join(', '))}`);

@@ -26,7 +26,9 @@ export async function run(call: Call): Promise<number> {
   }
   const hasFile = isPolicyFile(flags.text('policy'));
   if (isSeed && hasFile)
-    throw usageFailure('a policy file of boxes goes with no id of yours (--name gives a name), --body or --task');
+    throw usageFailure(
+      'a policy file of boxes goes with no id of yours (--name gives a name), --body or --task',
+    );
   if (!isSeed) {
     try {
       showMade(call, await createNative(call, sourceOf(flags, layersOf(flags.list('layers')))));

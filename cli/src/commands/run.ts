@@ -89,7 +89,8 @@ async function makeSandbox(
   words: RunWords,
 ): Promise<{ readonly id: string; readonly home: string }> {
   const hasFile = isPolicyFile(call.flags.text('policy'));
-  if (hasFile && call.flags.isSet('task')) throw usageFailure('a policy file of boxes does not go with --task');
+  if (hasFile && call.flags.isSet('task'))
+    throw usageFailure('a policy file of boxes does not go with --task');
   const isNative = call.flags.isSet('image') || hasFile;
   if (!isNative) {
     const { id } = await createSandbox(call, undefined, await fitting(call, words));
