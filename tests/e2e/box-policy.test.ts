@@ -70,8 +70,9 @@ describe('policies of boxes', { skip }, () => {
     const file = join(repository, 'squash-box.toml');
     writeFileSync(file, 'version = 1\n[env]\nset = { SHOWN = "first" }\n');
     const words = [...cliCommand, 'box', 'trust', 'add'];
+    // As `waitpid` has it.
     for (const [answer, status] of [
-      ['n', 1],
+      ['n', 256],
       ['y', 0],
     ] as const) {
       await using terminal = new Terminal(['sh', '-c', `cd ${repository} && exec "$@"`, 'sh', ...words], {
