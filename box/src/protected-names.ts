@@ -16,8 +16,11 @@ const directoriesMax = 20_000;
 /** Of the 200 rules that a box has. */
 const namesMax = 64;
 
-/** Absolute paths, the upper ones first. Links are left out: nothing can be mounted over one. @throws BoxRefusal where they are too many */
-export function protectedNames(repository: string): readonly string[] {
+/**
+ * Absolute paths, the upper ones first. Links are left out where all are wanted: nothing can be mounted over one.
+ * @throws BoxRefusal where all are wanted and they are too many
+ */
+export function protectedNames(repository: string, wanted: 'all' | 'first' = 'all'): readonly string[] {
   const found: string[] = [];
   let level: readonly string[] = [repository];
   let count = 0;
@@ -27,12 +30,14 @@ export function protectedNames(repository: string): readonly string[] {
       for (const entry of entriesOf(directory)) {
         const path = join(directory, entry.name);
         if (heldBack(relative(repository, path)) !== undefined) {
-          if (entry.isFile() || entry.isDirectory()) found.push(path);
+          if (wanted === 'first' || entry.isFile() || entry.isDirectory()) found.push(path);
         } else if (entry.isDirectory() && entry.name !== 'node_modules') next.push(path);
       }
     }
     count += level.length;
-    if (found.length > namesMax || count > directoriesMax)
+    const isOver = found.length > namesMax || count > directoriesMax;
+    if (isOver && wanted === 'first') break;
+    if (isOver)
       throw new BoxRefusal(
         'box_refused',
         `"${repository}" has ${found.length > namesMax ? `more than ${namesMax} protected names` : `more than ${directoriesMax} directories to look for protected names in`}, which a box that writes it itself is kept from: give it --repo cow`,

@@ -15,6 +15,7 @@ import type { AgentFilter } from '../box/agent-filter.ts';
 import { Interruption } from '../box/interruption.ts';
 import { Published } from '../box/published.ts';
 import type { BoxSecrets } from '../box/policy.ts';
+import { lookForMadeNames } from '../box/made-names.ts';
 import { putCopies } from '../box/put-copies.ts';
 import { type BoxWish, workPlaces } from '../box/box-wish.ts';
 import { startStandby } from '../box/standby.ts';
@@ -177,6 +178,7 @@ export async function runAttached(
   call: Call,
   { daemon, box, wish, interruption, isWork, keeps, isSilent = false, afterwards }: Attached,
 ): Promise<number> {
+  const tellMade = await lookForMadeNames(wish.rules);
   try {
     interruption.runs(() => {
       stopBox(daemon, box.id).catch(() => {
@@ -195,6 +197,7 @@ export async function runAttached(
     });
   } finally {
     await afterwards?.();
+    tellMade();
     const kept = await finish(
       call,
       { daemon, box },
