@@ -1,6 +1,7 @@
 /** `--policy FILE` of a sandbox with layers, where FILE is a policy file as boxes have them and no network policy alone. */
 import { readFileSync } from 'node:fs';
 import { asPolicyFailure, boxPlace } from './box/policy.ts';
+import type { Call } from './command.ts';
 
 /** One of JSON says so by its `version`. */
 export function isPolicyFile(path: string | undefined): path is string {
@@ -31,7 +32,7 @@ export async function filedFields(path: string): Promise<FiledFields> {
   const { readSecrets } = await import('@squash/box/policy/secret-values');
   const { places, home, repository } = boxPlace();
   return await asPolicyFailure(async () => {
-    const policy = policyForSandbox(places, { home, repository }, path);
+    const { policy } = policyForSandbox(places, { home, repository }, path);
     const { cpu, memory_mb: memory, processes } = policy.limits;
     return {
       policy: policy.net,
@@ -44,4 +45,22 @@ export async function filedFields(path: string): Promise<FiledFields> {
       ...(processes !== undefined && { processes_max: processes.value }),
     };
   });
+}
+
+/** A call whose image and layers are the file's, where neither was given otherwise. @throws policy_refused */
+export async function underFiledRoot<C extends Pick<Call, 'flags'>>(call: C): Promise<C> {
+  const { flags } = call;
+  const file = flags.text('policy');
+  const isGiven = ['image', 'layers', 'from'].some((name) => flags.isDeclared(name) && flags.isSet(name));
+  if (isGiven || !isPolicyFile(file)) return call;
+  const { policyForSandbox } = await import('@squash/box/policy/for-sandbox');
+  const { places, home, repository } = boxPlace();
+  const { root } = await asPolicyFailure(async () => policyForSandbox(places, { home, repository }, file));
+  if (root === undefined) return call;
+  const { image, layers = [] } = root;
+  const named = {
+    ...(image !== undefined && { image: [image] }),
+    ...(layers.length > 0 && { layers }),
+  };
+  return { ...call, flags: flags.or(named) };
 }

@@ -142,6 +142,12 @@ describe('policies of boxes', { skip }, () => {
     const end = await box('run', '--policy', given, '--', 'true');
     assert.equal(end.code, 126);
     assert.match(end.stderr, /wrong\.toml:2: "netw" is unknown; the nearest known key is "net"/);
+    // What was meant for a sandbox of its own does not run over this machine's files, whoever says it.
+    writeFileSync(join(repository, 'squash-box.toml'), 'version = 1\nroot = { image = "python:3.12" }\n');
+    const other = await box('run', '--', 'true');
+    rmSync(join(repository, 'squash-box.toml'));
+    assert.equal(other.code, 126);
+    assert.match(other.stderr, /squash-box\.toml:2: root: of a sandbox, not of a box: squash run --policy/);
   });
 
   it('asks a person, whose answer holds once, for the box or for the repository', async () => {

@@ -97,6 +97,24 @@ processes = 40
     assert.equal(refused.code, 126);
     for (const name of ['limits.time_s', 'ports.host', 'devices.allow'])
       assert.match(refused.stderr, new RegExp(`box\\.toml:\\d+: ${name.replace('.', '\\.')}: `));
+    for (const [root, name] of [
+      ['{ layers = ["123-none"] }', '123-none'],
+      ['{ image = "registry.invalid/none:1" }', 'registry.invalid'],
+    ] as const) {
+      writeFileSync(path, `version = 1\nroot = ${root}\n`);
+      for (const command of [words, ['run', '--policy', path, '--', 'true']]) {
+        const none = await squash(daemon, command, { env });
+        assert.notEqual(none.code, 0);
+        assert.ok(none.stderr.includes(name), none.stderr);
+      }
+    }
+    writeFileSync(path, `version = 1\nroot = { layers = ["000-base-test"] }\n`);
+    assert.equal(
+      await squashOk(daemon, ['run', '--policy', path, '--', 'echo', 'of the layer']),
+      'of the layer',
+    );
+    writeFileSync(path, 'version = 1\nroot = "host"\n');
+    assert.match((await squash(daemon, words, { env })).stderr, /root: of a box: squash box run/);
     writeFileSync(path, 'version = 1\n[fs]\n"~/notes" = "ro"\n');
     assert.match(
       (await squash(daemon, words, { env })).stderr,

@@ -50,6 +50,14 @@ const workdirShape = z.strictObject({
   mode: z.enum(['ro', 'cow', 'rw']).default('cow').describe('cow: what is written waits for `apply`'),
 });
 
+const layersRootShape = z.strictObject({
+  image: z.string().min(1).max(512).optional().describe('an OCI image'),
+  layers: z.array(z.string().min(1).max(255)).max(64).optional().describe('layers, above the image'),
+});
+const rootSchema = z.union([z.literal('host'), layersRootShape], {
+  error: 'root: "host", or {"image": "python:3.12"} or {"layers": ["910-node"]}',
+});
+
 const variableSchema = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,254}$/, { error: 'a variable’s name' });
 const variablePatternSchema = z.string().regex(/^(?:[A-Za-z_][A-Za-z0-9_]{0,254}\*?|\*)$/, {
   error: 'env.pass: names of variables, or a beginning of names with "*" behind it',
@@ -211,6 +219,11 @@ export const policyFileShape = z.strictObject({
     .describe(
       `builtin:${bundleNames.join(', builtin:')}; in your own file also paths beside it, "./team.toml"`,
     ),
+  root: rootSchema
+    .optional()
+    .describe(
+      '"host" (default): of a box; an image, layers or both: of a sandbox, by squash create and squash run',
+    ),
   workdir: workdirShape.optional(),
   fs: z
     .record(patternSchema, levelSchema)
@@ -245,7 +258,6 @@ export type PolicyFile = Readonly<z.infer<typeof policyFileShape>>;
 
 /** What files of other systems, or later versions, say, and this version can't hold. */
 const notYet: Readonly<Record<string, string>> = {
-  root: 'the choice of a root',
   protect: 'protected names',
   audit: 'a file of events',
   ask: 'questions about paths',
@@ -254,6 +266,7 @@ const notYet: Readonly<Record<string, string>> = {
 
 const shapes: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   '': policyFileShape.shape,
+  root: layersRootShape.shape,
   workdir: workdirShape.shape,
   env: envShape.shape,
   net: netShape.shape,

@@ -11,13 +11,23 @@ import type { Part } from './layers.ts';
 import { loadLayers } from './load.ts';
 import { mergeLayers, type ResolvedPolicy } from './merge.ts';
 
+export interface SandboxPolicy {
+  readonly policy: ResolvedPolicy;
+  /** Undefined: as without a file. */
+  readonly root: SandboxRoot | undefined;
+}
+
+export type SandboxRoot = Exclude<PolicyFile['root'], 'host' | undefined>;
+
 /** @param file named by the person himself. The managed file counts, no other. @throws PolicyProblem */
-export function policyForSandbox(places: PolicyPlaces, grounds: Grounds, file: string): ResolvedPolicy {
+export function policyForSandbox(places: PolicyPlaces, grounds: Grounds, file: string): SandboxPolicy {
   const { layers } = loadLayers(places, { files: [file], flags: undefined, isAlone: true });
   const own = layers.filter(({ origin }) => origin === 'command line').flatMap(({ parts }) => parts);
   const problems = own.flatMap(unmet);
   if (problems.length > 0) throw new PolicyProblem(problems);
-  return mergeLayers(layers, [], grounds);
+  // Of a file and those that it extends the nearest.
+  const root = own.findLast(({ policy }) => policy.root !== undefined)?.policy.root;
+  return { policy: mergeLayers(layers, [], grounds), root: root === 'host' ? undefined : root };
 }
 
 /** Bundles open what may lie on this machine, as far as it does: of what a sandbox has not, nobody is told. */
@@ -38,9 +48,10 @@ function unmet({ policy, file, lineOf }: Part): readonly string[] {
 }
 
 function reasons(policy: PolicyFile): readonly (readonly [path: readonly string[], why: string])[] {
-  const { workdir, caches = {}, ports, sockets, devices, nesting, limits } = policy;
+  const { root, workdir, caches = {}, ports, sockets, devices, nesting, limits } = policy;
   const alone = 'of boxes alone';
   const rows: readonly (readonly [isSaid: boolean, path: readonly string[], why: string])[] = [
+    [root === 'host', ['root'], 'of a box: squash box run'],
     [workdir !== undefined, ['workdir'], 'it has no directory of this machine'],
     [has(ports?.host), ['ports', 'host'], alone],
     [has(ports?.publish), ['ports', 'publish'], 'squash port-forward does it'],

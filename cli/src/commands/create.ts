@@ -7,7 +7,7 @@ import { isUnknownOperation, sandboxesPath, sandboxPath } from '../client/client
 import type { Call } from '../command.ts';
 import { durationSeconds } from '../durations.ts';
 import { CliFailure, exitCodes, fileProblem, usageFailure } from '../failure.ts';
-import { isPolicyFile } from '../filed-policy.ts';
+import { isPolicyFile, underFiledRoot } from '../filed-policy.ts';
 import { mountsOf } from '../mount-words.ts';
 import { printJson, printLine } from '../output/print.ts';
 import { whileTold } from '../output/progress.ts';
@@ -15,7 +15,8 @@ import { readCommon } from './create-common.ts';
 import { noteWarnings } from '../output/warnings.ts';
 import { createNative, nativeOnly, showMade, sourceOf } from './create-native.ts';
 
-export async function run(call: Call): Promise<number> {
+export async function run(given: Call): Promise<number> {
+  const call = await underFiledRoot(given);
   const { flags } = call;
   const [id] = call.positionals;
   const own = nativeOnly.filter((name) => flags.isSet(name));

@@ -8,7 +8,7 @@ import { modulesPath, sandboxPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { createFlags } from '../command-table-sandbox.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
-import { isPolicyFile } from '../filed-policy.ts';
+import { isPolicyFile, underFiledRoot } from '../filed-policy.ts';
 import { imageForCreate, imagePath } from '../images.ts';
 import { printNote } from '../output/print.ts';
 import { fittingLayers, readRunWords, type RunPlace, type RunWords, stemOf } from '../run-words.ts';
@@ -22,7 +22,8 @@ import { readExecWish } from './exec-options.ts';
 /** Where a command starts that is typed as it would be here. */
 const homeDirectory = '/root';
 
-export async function run(call: Call): Promise<number> {
+export async function run(given: Call): Promise<number> {
+  const call = given.flags.isSet('id') ? given : await underFiledRoot(given);
   const { flags } = call;
   const id = flags.text('id');
   if (id === '') throw usageFailure('--id is an empty word');
