@@ -15,8 +15,7 @@ import { readCommon } from './create-common.ts';
 import { noteWarnings } from '../output/warnings.ts';
 import { createNative, nativeOnly, showMade, sourceOf } from './create-native.ts';
 
-export async function run(given: Call): Promise<number> {
-  const call = await underFiledRoot(given);
+export async function run(call: Call): Promise<number> {
   const { flags } = call;
   const [id] = call.positionals;
   const own = nativeOnly.filter((name) => flags.isSet(name));
@@ -31,8 +30,10 @@ export async function run(given: Call): Promise<number> {
       'a policy file of boxes goes with no id of yours (--name gives a name), --body or --task',
     );
   if (!isSeed) {
+    const rooted = await underFiledRoot(call);
     try {
-      showMade(call, await createNative(call, sourceOf(flags, layersOf(flags.list('layers')))));
+      const layers = layersOf(rooted.flags.list('layers'));
+      showMade(call, await createNative(rooted, sourceOf(rooted.flags, layers)));
       return exitCodes.ok;
     } catch (error) {
       if (own.length > 0 || hasFile || !isUnknownOperation(error)) throw error;
