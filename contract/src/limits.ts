@@ -187,8 +187,6 @@ export const limits = {
   lifetimeSMax: 315_360_000,
   /** Processes and threads in a sandbox: a parallel build fits, a fork bomb is over in milliseconds. */
   sandboxPidsMax: 1_024,
-  /** PID 1 with its workers, a command and some room. */
-  sandboxPidsMin: 16,
   /** `/dev/shm`: what container engines give; it counts as the sandbox's memory besides. */
   sandboxShmBytesMax: 67_108_864,
   /** Open files per process: databases and browsers ask for 65,536; more only feeds loops over descriptors. */

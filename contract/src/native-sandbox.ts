@@ -19,6 +19,7 @@ import { imageReferenceSchema } from './image-reference.ts';
 import { issueSentence } from './issue-sentence.ts';
 import { labelsChangeSchema, labelsSchema } from './labels.ts';
 import { limits } from './limits.ts';
+import { processesMin } from './processes-limit.ts';
 import type { Once } from './once.ts';
 import { policySchema } from './policy.ts';
 import { warningSchema } from './sandbox.ts';
@@ -130,7 +131,7 @@ export const sandboxCreateSchema = z.strictObject({
   memory_mb: memorySchema.optional(),
   processes_max: z
     .int()
-    .min(limits.sandboxPidsMin)
+    .min(processesMin)
     .max(limits.sandboxPidsMax)
     .optional()
     .describe(

@@ -4,16 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { join, relative } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { BoxHost } from '../security/box-host.ts';
 import { cliCommand, type CliEnd, cliEnvironment, squash } from '../support/cli.ts';
@@ -184,43 +176,6 @@ describe('commits of a box', { skip }, () => {
     git('checkout', '-q', '--', 'a.txt');
     rmSync(join(repository, 'elsewhere'), { recursive: true, force: true });
     await printed(['merge', 'beside', '--rm']);
-    // What editors, agents, shells and pipelines obey can't be written either, nor be taken away; what is new can be made.
-    const kept = ['.envrc', '.vscode/settings.json', '.github/workflows/ci.yml', 'sub/CLAUDE.md'];
-    for (const name of [...kept, '.github/other', 'sub/nested/plain']) {
-      mkdirSync(join(repository, name, '..'), { recursive: true });
-      writeFileSync(join(repository, name), 'mine\n');
-    }
-    execFileSync('git', ['init', '-q', join(repository, 'sub/nested')]);
-    const nested = readFileSync(join(repository, 'sub/nested/.git/config'), 'utf8');
-    const writes = `for f in ${kept.join(' ')} sub/nested/.git/config; do echo x >> $f; rm -f $f; mv $f moved; done
-      mv .vscode moved; mv .github moved; mv sub moved; rm -rf .github/workflows; mv sub/nested moved; echo x > .vscode/new
-      for f in .github/other sub/nested/plain sub/new .envrc.new; do echo x >> $f || exit 3; done`;
-    symlinkSync('sub/CLAUDE.md', join(repository, 'CLAUDE.md'));
-    const told = await box([
-      'run',
-      '--rm',
-      '--repo',
-      'rw',
-      '--',
-      'sh',
-      '-c',
-      `${writes}; echo x > sub/.envrc`,
-    ]);
-    assert.equal(told.code, 0, told.stderr);
-    assert.deepEqual(
-      [...told.stderr.matchAll(/the box made (\S+), which/g)].map(([, path = '']) =>
-        relative(repository, path),
-      ),
-      ['sub/.envrc'],
-    );
-    for (const name of kept) assert.equal(readFileSync(join(repository, name), 'utf8'), 'mine\n', name);
-    assert.equal(readFileSync(join(repository, 'sub/nested/.git/config'), 'utf8'), nested);
-    assert.ok(!existsSync(join(repository, '.vscode/new')));
-    assert.equal(readFileSync(join(repository, 'sub/nested/plain'), 'utf8'), 'mine\nx\n');
-    await make('named', 'echo x > .envrc', '--repo', 'rw', '--rw', '.envrc', '--rm');
-    assert.equal(readFileSync(join(repository, '.envrc'), 'utf8'), 'x\n');
-    for (const name of ['.envrc', '.envrc.new', '.vscode', '.github', 'sub', 'CLAUDE.md'])
-      rmSync(join(repository, name), { recursive: true });
     // Of a linked worktree the file that names the directory can't be written.
     const linked = `${repository}-linked`;
     git('worktree', 'add', '-q', '-b', 'linked', linked);

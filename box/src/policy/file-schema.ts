@@ -7,6 +7,7 @@
  */
 import { hostRootLimits } from '@squash/contract/host-root';
 import { limits } from '@squash/contract/limits';
+import { processesMin } from '@squash/contract/processes-limit';
 import { pathLevels } from '@squash/contract/path-levels';
 import { nearest } from '@squash/contract/nearest';
 import { issueSentence } from '@squash/contract/issue-sentence';
@@ -191,7 +192,7 @@ const limitsShape = z.strictObject({
   cpu: z.number().min(0.05).max(4_096).optional().describe('processors'),
   processes: z
     .int()
-    .min(limits.sandboxPidsMin)
+    .min(processesMin)
     .max(limits.sandboxPidsMax)
     .optional()
     .describe('processes and threads at once'),

@@ -6,6 +6,7 @@ import { isBranchName } from '@squash/box/git/branch-names';
 import { passedVariables } from '@squash/box/environment';
 import { gitDirectories } from '@squash/box/worktree';
 import { limits } from '@squash/contract/limits';
+import { processesMin } from '@squash/contract/processes-limit';
 import type { Flags } from '../arguments.ts';
 import { readEnvironment } from '../commands/exec-options.ts';
 import { durationSeconds } from '../durations.ts';
@@ -80,26 +81,21 @@ export async function readBoxWish(
     },
   };
   const net = network.policy?.allow ?? ['*'];
-  const sayings = {
-    repo,
-    named,
-    net,
-    secrets,
-    sockets: sockets.map(writtenFully),
-    devices,
-    publish,
-    nesting,
-  };
+  const written = sockets.map(writtenFully);
+  const sayings = { repo, named, net, secrets, sockets: written, devices, publish, nesting };
   const whole = await underPolicy(flags, wish, sayings);
-  const { repository, paths } = whole.rules;
-  // Of what is written here itself it would throw away changes.
-  if (branch !== undefined && (repository === undefined || paths[repository] !== 'cow'))
+  if (branch !== undefined) checkBranchPlace(whole.rules, user.uid);
+  return whole;
+}
+
+/** Of what is written here itself a branch would throw away changes. @throws usage */
+function checkBranchPlace({ repository, paths }: BoxWish['rules'], uid: number): void {
+  if (repository === undefined || paths[repository] !== 'cow')
     throw usageFailure('--branch is for a repository that is copy-on-write');
-  if (branch !== undefined && gitDirectories(repository ?? '', user.uid) === undefined)
+  if (gitDirectories(repository, uid) === undefined)
     throw usageFailure(
       `--branch is for a git repository, and ${repository} is none of yours; to make one: git init`,
     );
-  return whole;
 }
 
 function readBranch(flags: Flags): BoxWish['branch'] {
@@ -136,7 +132,7 @@ function readPlaces(flags: Flags) {
 function readLimits(flags: Flags) {
   const cpu = flags.number('cpu', { min: limits.cpuMin, max: limits.cpuMax });
   const memory = flags.integer('memory', { min: limits.memoryMbMin, max: limits.memoryMbMax });
-  const processes = flags.integer('processes', { min: limits.sandboxPidsMin, max: limits.sandboxPidsMax });
+  const processes = flags.integer('processes', { min: processesMin, max: limits.sandboxPidsMax });
   return {
     ...(cpu !== undefined && { cpu }),
     ...(memory !== undefined && { memory_mb: memory }),
