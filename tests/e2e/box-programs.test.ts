@@ -29,6 +29,7 @@ const agents = [
   { name: '@anthropic-ai/claude-code', program: 'claude', version: /\d+\.\d+\.\d+ \(Claude Code\)/ },
   { name: '@openai/codex', program: 'codex', version: /^codex-cli \d+\./ },
   { name: '@google/gemini-cli', program: 'gemini', version: /^\d+\.\d+\.\d+/ },
+  { name: 'opencode-ai', program: 'opencode', version: /^\d+\.\d+\.\d+/ },
 ];
 
 /** A wheel without PyPI: what pip needs of one. */
