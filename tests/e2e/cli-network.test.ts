@@ -121,6 +121,10 @@ processes = 40
       /box\.toml:3: fs\.~\/notes: ro: nothing of this/,
     );
     assert.equal((await squash(daemon, [...words.slice(0, 3), 'an-id'], { env })).code, 2);
+    assert.match(
+      (await squash(daemon, ['mcp', '--policy', path])).stderr,
+      /is for squash create, run and fork/,
+    );
   });
 
   it('policy set takes words or a file, and nothing by accident', async () => {

@@ -1,6 +1,8 @@
 /** The options of a new sandbox that both spellings of the API take: of `create`, `fork` and `run`. */
 import { limits } from '@squash/contract/limits';
 import type { Flags } from '../arguments.ts';
+import { usageFailure } from '../failure.ts';
+import { isPolicyFile } from '../filed-policy.ts';
 import { readOwnSecrets } from '../own-secrets.ts';
 import { readJsonFile } from '../json-file.ts';
 
@@ -24,6 +26,8 @@ export function readCommon(
       .flatMap((list) => list.split(','))
       .map((word) => word.trim());
   }
+  if (!without.includes('policy') && isPolicyFile(flags.text('policy')))
+    throw usageFailure('a policy file of boxes is for squash create, run and fork: give a network policy');
   if (flags.isSet('policy') && !without.includes('policy'))
     request['policy'] = readJsonFile(flags.text('policy') ?? '-', 'policy');
   if (flags.isSet('secret') && !without.includes('secret')) {
