@@ -167,6 +167,9 @@ test('a home, what holds it, and a directory of everybody are no repository unle
   }
   const named = place.rules({ named: [{ word: '.', level: 'cow' }] }, { cwd: place.home });
   assert.equal(named.paths[place.home], 'cow');
+  const broken = join(place.home, 'a\nb');
+  mkdirSync(broken);
+  assert.throws(() => place.rules({}, { cwd: broken }), /has a character in its name that no rule can say/);
 });
 
 test('a home that is reached through a link is opened where it lies, with a link', () => {

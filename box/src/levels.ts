@@ -3,7 +3,7 @@ import type { PathLevel } from '@squash/contract/path-levels';
 import { lineage, stricter } from '@squash/policy/paths/levels';
 
 /** For the command line, which knows no policy. */
-export { isOpened, isWithin } from '@squash/policy/paths/levels';
+export { isOpened, isWithin, lineage } from '@squash/policy/paths/levels';
 
 export type Rules = Map<string, PathLevel>;
 

@@ -31,6 +31,11 @@ export function findRepository({ cwd, home, uid }: RepositoryFacts): string {
 /** @throws box_refused where it is more than one project: who wants that names it */
 export function checkRepository(path: string, { home }: Pick<RepositoryFacts, 'home'>): void {
   const remedy = `stand in a project, or name what it may see: --cow ${path}, or --repo none`;
+  if (/[\p{Cc}\uFFFD]/u.test(path))
+    throw new BoxRefusal(
+      'box_refused',
+      `${JSON.stringify(path)} has a character in its name that no rule can say (a line break, or bytes that are no UTF-8): rename it, or give --repo none`,
+    );
   if (path === '/')
     throw new BoxRefusal(
       'box_refused',

@@ -13,6 +13,7 @@ import { isClosed } from './closed.ts';
 import { submodulesOf } from './git/index-links.ts';
 import { canonical, isDirectory, isEverybodys } from './host-paths.ts';
 import { levelAt } from './levels.ts';
+import { protectedNames } from './protected-names.ts';
 import { BoxRefusal } from './refusal.ts';
 
 const fileBytesMax = 4_096;
@@ -58,7 +59,7 @@ export interface GitGround {
 
 /**
  * What git keeps is the box's own copy, so that it may commit, and the host's stays as it is: also where the box writes the files
- * themselves, for git runs what stands in there. Of a linked worktree's main repository no more than that is opened: the other
+ * themselves, for git runs what stands in there; other names that programs obey are read-only then. Of a linked worktree's main repository no more than that is opened: the other
  * worktrees' branches are in it, too.
  * @throws box_refused
  */
@@ -73,6 +74,7 @@ export function gitRules(
     rules.set(worktree.common, level === 'ro' ? 'ro' : 'cow');
   if (level !== 'rw') return rules;
   addWritten(rules, repository, repository);
+  for (const path of protectedNames(repository)) if (levelAt(rules, path) !== 'cow') rules.set(path, 'ro');
   return rules;
 }
 

@@ -45,6 +45,12 @@ export class Flags {
     return new Flags([...specs, ...[...this.#known].map((name) => ({ name, summary: '' }))], this.#values);
   }
 
+  /** What stands elsewhere for options that were not given. */
+  or(values: Readonly<Record<string, readonly string[]>>): Flags {
+    const known = [...this.#known].map((name) => ({ name, summary: '' }));
+    return new Flags(known, new Map([...Object.entries(values), ...this.#values]));
+  }
+
   /** For code that several commands share, of which only some have the flag. */
   isDeclared(name: string): boolean {
     return this.#known.has(name);

@@ -14,6 +14,7 @@ const agentFlags = [
   'name',
   'memory',
   'cpu',
+  'processes',
   'time',
   'nesting',
 ];

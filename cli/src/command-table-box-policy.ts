@@ -35,7 +35,7 @@ squash box policy import srt [FILE], import deer [FILE]: settings of Anthropic's
     summary: 'which rule decides about a path or a host, and where it stands',
     positionals: [
       { name: 'path|host', kind: 'text', choices: ['path', 'host'] },
-      { name: 'what', kind: 'file' },
+      { name: 'what', kind: 'file', optional: true },
     ],
     flags: [policyFileFlag],
     notes: 'squash box why path ~/.ssh; squash box why host api.github.com:443',
@@ -48,7 +48,7 @@ squash box policy import srt [FILE], import deer [FILE]: settings of Anthropic's
     positionals: [
       { name: 'show|add|revoke', kind: 'text', choices: ['show', 'add', 'revoke'], optional: true },
     ],
-    flags: [],
+    flags: [{ name: 'yes', short: 'y', summary: 'with add: do not ask' }],
     notes:
       'Without it the file closes and limits, and opens nothing. A file that changes is no longer trusted.',
     load: () => import('./commands/box-trust.ts'),

@@ -23,7 +23,7 @@ export const createFlags: readonly FlagSpec[] = [
     name: 'policy',
     value: 'FILE',
     kind: 'file',
-    summary: 'a full policy instead of --allow-net; - is standard input',
+    summary: 'a full policy instead of --allow-net, or a policy file as boxes have it; - is standard input',
   },
   {
     name: 'secret',

@@ -19,6 +19,7 @@ import { imageReferenceSchema } from './image-reference.ts';
 import { issueSentence } from './issue-sentence.ts';
 import { labelsChangeSchema, labelsSchema } from './labels.ts';
 import { limits } from './limits.ts';
+import { processesMin } from './processes-limit.ts';
 import type { Once } from './once.ts';
 import { policySchema } from './policy.ts';
 import { warningSchema } from './sandbox.ts';
@@ -128,6 +129,14 @@ export const sandboxCreateSchema = z.strictObject({
   from: fromSchema.optional(),
   cpu: cpuSchema.optional(),
   memory_mb: memorySchema.optional(),
+  processes_max: z
+    .int()
+    .min(processesMin)
+    .max(limits.sandboxPidsMax)
+    .optional()
+    .describe(
+      `processes and threads at once; none: ${limits.sandboxPidsMax}, or as the sandbox that it is made from`,
+    ),
   lifetime_s: lifetimeSchema.optional(),
   idle_timeout_s: idleSchema.optional(),
   on_timeout: timeoutActionSchema.default('destroy'),
@@ -240,6 +249,8 @@ export interface NativeWish {
   /** 0: none. */
   readonly idleTimeoutS: number;
   readonly onTimeout: TimeoutAction;
+  /** Processes and threads; undefined: as many as any sandbox, or as the one has that it is made from. */
+  readonly processesMax: number | undefined;
   /** Codes of warnings that refuse the create: of what was asked for and can't be held to here. */
   readonly mustHold: readonly string[];
   /** Undefined: all, or what the one has that it is made from. */

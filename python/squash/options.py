@@ -130,6 +130,8 @@ class SandboxCreateOptions(TypedDict, total=False):
     """processors"""
     memory_mb: int
     """MiB"""
+    processes_max: int
+    """processes and threads at once; none: 1024, or as the sandbox that it is made from"""
     lifetime_s: int | None
     """seconds from the create, or from the last change of it; null: no end"""
     idle_timeout_s: int | None
@@ -175,6 +177,7 @@ SandboxCreate = TypedDict(
         "from": "SandboxCreateFromLayers | SandboxCreateFromSandbox | SandboxCreateFromHost",
         "cpu": "float",
         "memory_mb": "int",
+        "processes_max": "int",
         "lifetime_s": "int | None",
         "idle_timeout_s": "int | None",
         "on_timeout": "Literal[\"destroy\", \"pause\", \"snapshot\"]",

@@ -1433,6 +1433,8 @@ export type SandboxCreate = {
   readonly cpu?: number;
   /** MiB */
   readonly memory_mb?: number;
+  /** processes and threads at once; none: 1024, or as the sandbox that it is made from */
+  readonly processes_max?: number;
   /** seconds from the create, or from the last change of it; null: no end */
   readonly lifetime_s?: number | null;
   /** seconds without a command that somebody waits for, output, files, ports or work; null: none */

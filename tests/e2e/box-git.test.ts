@@ -205,10 +205,24 @@ describe('commits of a box', { skip }, () => {
   it('of two tasks at once are on a branch each, without what is not committed here, and both are merged', async () => {
     writeFileSync(join(repository, 'a.txt'), 'not committed\n');
     writeFileSync(join(repository, 'untracked.txt'), 'untracked\n');
+    execFileSync('git', ['init', '-q', join(repository, 'nested')]);
+    git(
+      '-C',
+      'nested',
+      '-c',
+      'user.name=x',
+      '-c',
+      'user.email=x@x',
+      'commit',
+      '-q',
+      '--allow-empty',
+      '-m',
+      'x',
+    );
     mkdirSync(join(repository, 'ignored'));
     writeFileSync(join(repository, 'ignored/package'), 'stays\n');
     const before = here();
-    const script = `git status --short; cat a.txt ignored/package; git branch --show-current; test ! -e untracked.txt || exit 3; echo "$0" > "$0.txt"; printf 'a\\tb\\n' > "$0.tab"`;
+    const script = `git status --short; cat a.txt ignored/package; git branch --show-current; test ! -e untracked.txt -a ! -e nested || exit 3; echo "$0" > "$0.txt"; printf 'a\\tb\\n' > "$0.tab"`;
     const [one, two] = await Promise.all(
       ['one', 'two'].map(
         async (name) =>
@@ -231,6 +245,8 @@ describe('commits of a box', { skip }, () => {
     assert.equal(readFileSync(join(repository, 'two.txt'), 'utf8'), 'two\n');
     assert.match(git('log', '--format=%s %an'), /the first task The User/);
     assert.equal(git('fsck', '--strict'), '');
+    assert.doesNotMatch(git('ls-tree', '-r', 'HEAD'), /nested/);
+    rmSync(join(repository, 'nested'), { recursive: true });
     assert.doesNotMatch(await printed(['ps']), /task/);
     const none = await box([
       'run',
@@ -379,6 +395,10 @@ PATH=\${PATH#*:}:/usr/local/bin:/usr/bin:/bin exec git "$@"
       known.stderr,
     );
     assert.doesNotMatch(known.stdout.toString(), /of-ours/);
+    const trusting = '#!/bin/sh\necho "$1 $GEMINI_CLI_TRUST_WORKSPACE"\n';
+    writeFileSync(join(tools, 'gemini'), trusting, { mode: 0o755 });
+    const gemini = await squash(undefined, ['box', 'agent', 'gemini', 'x'], { cwd: repository, env });
+    assert.equal(gemini.stdout.toString(), '--yolo true\n', gemini.stderr);
     const detached = (await printed(['agent', '-d', '--branch', 'later', '--', 'sleep', '600'])).trim();
     assert.match(await printed(['ps']), new RegExp(`${detached} +- +ready[^\\n]* later `));
     await printed(['rm', detached]);

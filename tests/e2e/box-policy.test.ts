@@ -3,6 +3,7 @@
  * `--print-policy` prints makes the same box.
  */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -63,6 +64,41 @@ describe('policies of boxes', { skip }, () => {
     assert.equal(await seen(), 'a secret\n|\n', 'it changed');
   });
 
+  it('a repository’s own file is shown before somebody agrees, who may say no', {
+    skip: spawnSync('python3', ['--version']).status === 0 ? false : 'python3 is not installed',
+  }, async () => {
+    const file = join(repository, 'squash-box.toml');
+    writeFileSync(file, 'version = 1\n[env]\nset = { SHOWN = "first" }\n');
+    const words = [...cliCommand, 'box', 'trust', 'add'];
+    // As `waitpid` has it.
+    for (const [answer, status] of [
+      ['n', 256],
+      ['y', 0],
+    ] as const) {
+      await using terminal = new Terminal(['sh', '-c', `cd ${repository} && exec "$@"`, 'sh', ...words], {
+        rows: 24,
+        columns: 200,
+        env: { ...cliEnvironment(undefined), ...env },
+      });
+      await terminal.see(/SHOWN[^]*as it is now\? \[y\/N\] $/);
+      terminal.type(`${answer}\r`);
+      assert.deepEqual(await terminal.end(), { status, restored: true });
+      const shown = (await box('trust')).stdout.toString();
+      assert.match(shown, answer === 'y' ? /: trusted/ : /: not trusted/);
+    }
+    await box('trust', 'revoke');
+    rmSync(file);
+  });
+
+  it('why says which words it takes', async () => {
+    for (const words of [
+      ['why', 'foo'],
+      ['why', 'foo', 'bar'],
+      ['why', 'path'],
+    ])
+      assert.match((await box(...words)).stderr, /squash box why path ~\/\.ssh.*\(usage\)/, words.join(' '));
+  });
+
   it('the user’s file counts, and what is printed of it makes the same box', async () => {
     rmSync(join(repository, 'squash-box.toml'), { force: true });
     const file = join(scratch, 'config/squash/box.jsonc');
@@ -86,12 +122,32 @@ describe('policies of boxes', { skip }, () => {
     assert.equal(await seen('--policy', given), wanted);
   });
 
+  it('a box has as many processes as its policy and its options say, the least of them', async () => {
+    const given = join(scratch, 'few.toml');
+    writeFileSync(given, 'version = 1\n[limits]\nprocesses = 40\n');
+    const script = 'i=0; while [ $i -lt 80 ]; do sleep 5 & i=$((i + 1)); done; echo all';
+    const forked = async (...words: readonly string[]): Promise<string> =>
+      (await box('run', '--rm', ...words, '--', 'sh', '-c', script)).stdout.toString();
+    assert.equal(await forked(), 'all\n');
+    assert.equal(await forked('--policy', given), '');
+    assert.equal(await forked('--policy', given, '--processes', '200'), '');
+    assert.equal(await forked('--processes', '40'), '');
+    const shown = await box('run', '--dry-run', '--policy', given, '--', 'true');
+    assert.match(shown.stdout.toString(), /Limit: processes 40/);
+  });
+
   it('a file that is wrong starts no box', async () => {
     const given = join(scratch, 'wrong.toml');
     writeFileSync(given, 'version = 1\n[netw]\n');
     const end = await box('run', '--policy', given, '--', 'true');
     assert.equal(end.code, 126);
     assert.match(end.stderr, /wrong\.toml:2: "netw" is unknown; the nearest known key is "net"/);
+    // What was meant for a sandbox of its own does not run over this machine's files, whoever says it.
+    writeFileSync(join(repository, 'squash-box.toml'), 'version = 1\nroot = { image = "python:3.12" }\n');
+    const other = await box('run', '--', 'true');
+    rmSync(join(repository, 'squash-box.toml'));
+    assert.equal(other.code, 126);
+    assert.match(other.stderr, /squash-box\.toml:2: root: of a sandbox, not of a box: squash run --policy/);
   });
 
   it('asks a person, whose answer holds once, for the box or for the repository', async () => {

@@ -29,6 +29,7 @@ const agents = [
   { name: '@anthropic-ai/claude-code', program: 'claude', version: /\d+\.\d+\.\d+ \(Claude Code\)/ },
   { name: '@openai/codex', program: 'codex', version: /^codex-cli \d+\./ },
   { name: '@google/gemini-cli', program: 'gemini', version: /^\d+\.\d+\.\d+/ },
+  { name: 'opencode-ai', program: 'opencode', version: /^\d+\.\d+\.\d+/ },
 ];
 
 /** A wheel without PyPI: what pip needs of one. */
@@ -293,6 +294,44 @@ describe('programs in a box', { skip }, () => {
       assert.equal(await text(), undefined);
       const detached = await box(['run', '-d', '-p', '8000', '--', 'true']);
       assert.match(detached.stderr, /box attach/);
+    });
+
+    it('a server inside is reached by a port that a policy publishes, a project’s where it is trusted', {
+      skip: lacks('python3'),
+    }, async () => {
+      const file = join(repository, 'squash-box.toml');
+      writeFileSync(file, 'version = 1\n[ports]\npublish = ["0:8000"]\n');
+      const serve = 'python3 -m http.server -b 127.0.0.1 >/dev/null 2>&1';
+      try {
+        const untrusted = await box(['run', '--rm', '--', 'true']);
+        assert.match(untrusted.stderr, /is not trusted/);
+        assert.doesNotMatch(untrusted.stderr, /is port/);
+        assert.equal((await box(['trust', 'add'])).code, 0);
+        const printed = JSON.parse((await box(['run', '--print-policy', '--', 'true'])).stdout.toString());
+        assert.deepEqual(printed.ports, { publish: ['0:8000'] });
+        const child = startCli(undefined, ['box', 'run', '--rm', '--', 'sh', '-c', serve], {
+          cwd: repository,
+          env,
+        });
+        const end = endOf(child);
+        let said = '';
+        child.stderr?.on('data', (part: Buffer) => {
+          said += part.toString();
+        });
+        const port = await waitFor('the port', () => /127\.0\.0\.1:(\d+) is port 8000 of/.exec(said)?.[1]);
+        const text = async (): Promise<string | undefined> =>
+          await fetch(`http://127.0.0.1:${port}/file.txt`).then(
+            async (response) => await response.text(),
+            () => undefined,
+          );
+        assert.equal(await waitFor('the page', text), 'one\n');
+        child.kill('SIGINT');
+        await end;
+        assert.equal(await text(), undefined);
+      } finally {
+        await box(['trust', 'revoke']);
+        rmSync(file);
+      }
     });
 
     it('a program replaces its settings, which are one file, and ours stay', async () => {

@@ -136,6 +136,17 @@ describe('squash box', { skip }, () => {
     );
   });
 
+  it('shows and brings what was written to the repository where more around it is copy-on-write', async () => {
+    const script = 'echo part > part.txt; echo beside > ../new.txt';
+    await printed(['run', '--name', 'wide', '--cow', work, '--', 'sh', '-c', script]);
+    assert.equal(await printed(['diff', 'wide']), '+ 0644 project/part.txt\n');
+    assert.match(await printed(['diff', 'wide', '--place', work]), /^\+ 0644 new\.txt$/m);
+    assert.equal(await printed(['apply', 'wide', '--rm']), 'project/part.txt\n');
+    assert.equal(readFileSync(join(repository, 'part.txt'), 'utf8'), 'part\n');
+    assert.ok(!existsSync(join(work, 'new.txt')));
+    rmSync(join(repository, 'part.txt'));
+  });
+
   it('removes with --rm, keeps with --keep, and writes through with --repo rw', async () => {
     await printed(['run', '--rm', '--', 'sh', '-c', 'echo x > gone.txt']);
     assert.deepEqual(await ids(), []);
@@ -237,6 +248,17 @@ describe('squash box', { skip }, () => {
     const first = await new Promise<Buffer>((resolve) => attached.stdout?.once('data', resolve));
     assert.equal(first.toString(), 'begun\n');
     attached.kill('SIGKILL');
+    const watching = startCli(undefined, ['box', 'ps', '--watch', '--json'], { env });
+    let seen = '';
+    watching.stdout?.on('data', (part: Buffer) => {
+      seen += part.toString();
+    });
+    const lines = await waitFor('two lists', () => {
+      const whole = seen.split('\n').slice(0, -1);
+      return whole.length >= 2 ? whole : undefined;
+    });
+    watching.kill('SIGKILL');
+    for (const line of lines) assert.deepEqual(JSON.parse(line)[0].name, 'worker');
     // What is looked at, one by one, could be another by the time of a yes.
     assert.match((await box(['apply', 'worker', '-i'])).stderr, /\(box_running\)/);
     assert.equal(await printed(['stop', 'worker']), `${id}\n`);

@@ -60,6 +60,73 @@ describe('squash', () => {
     assert.match(refused.stderr, /allow_net\[0\] "0x7f\.1"/);
   });
 
+  it('create and run take a policy file of boxes, and refuse by name what it opens of this machine', async () => {
+    const said = `version = 1
+extends = ["builtin:node"]
+[fs]
+"~/.ssh" = "hidden"
+[net]
+allow = ["api.example:443"]
+deny = ["*.inner.example"]
+[env]
+set = { GIVEN = "by the file" }
+[secrets.A_KEY]
+from = "env:A_KEY"
+hosts = ["api.example"]
+[limits]
+memory_mb = 256
+processes = 40
+`;
+    const path = file('box.toml', '');
+    writeFileSync(path, said);
+    const env = { A_KEY: 'a-key-of-mine' };
+    const words = ['create', '--policy', path, '--memory', '512', '--name', 'by-file'];
+    const made = await squash(daemon, words, { env });
+    assert.equal(made.code, 0, made.stderr);
+    const { policy } = sandboxPolicySchema.parse(await json('policy', 'show', made.stdout.toString().trim()));
+    assert.deepEqual(policy.allow, ['preset:npm', 'api.example:443']);
+    assert.deepEqual(policy.deny, ['*.inner.example']);
+    const script = 'i=0; while [ $i -lt 80 ]; do sleep 5 & i=$((i + 1)); done; echo all';
+    const run = ['run', '--policy', path, '--env', 'MORE=x', '--'];
+    const seen = await squash(daemon, [...run, 'sh', '-c', 'echo "$GIVEN $MORE ${#A_KEY} $A_KEY"'], { env });
+    assert.match(seen.stdout.toString(), /^by the file x [1-9]\d* /, seen.stderr);
+    assert.doesNotMatch(seen.stdout.toString(), /a-key-of-mine/);
+    assert.equal((await squash(daemon, [...run, 'sh', '-c', script], { env })).stdout.toString(), '');
+    writeFileSync(path, `${said}time_s = 5\n[ports]\nhost = [5432]\n[devices]\nallow = ["gpu"]\n`);
+    const refused = await squash(daemon, words, { env });
+    assert.equal(refused.code, 126);
+    for (const name of ['limits.time_s', 'ports.host', 'devices.allow'])
+      assert.match(refused.stderr, new RegExp(`box\\.toml:\\d+: ${name.replace('.', '\\.')}: `));
+    for (const [root, name] of [
+      ['{ layers = ["123-none"] }', '123-none'],
+      ['{ image = "registry.invalid/none:1" }', 'registry.invalid'],
+    ] as const) {
+      writeFileSync(path, `version = 1\nroot = ${root}\n`);
+      for (const command of [words, ['run', '--policy', path, '--', 'true']]) {
+        const none = await squash(daemon, command, { env });
+        assert.notEqual(none.code, 0);
+        assert.ok(none.stderr.includes(name), none.stderr);
+      }
+    }
+    writeFileSync(path, `version = 1\nroot = { layers = ["000-base-test"] }\n`);
+    assert.equal(
+      await squashOk(daemon, ['run', '--policy', path, '--', 'echo', 'of the layer']),
+      'of the layer',
+    );
+    writeFileSync(path, 'version = 1\nroot = "host"\n');
+    assert.match((await squash(daemon, words, { env })).stderr, /root: of a box: squash box run/);
+    writeFileSync(path, 'version = 1\n[fs]\n"~/notes" = "ro"\n');
+    assert.match(
+      (await squash(daemon, words, { env })).stderr,
+      /box\.toml:3: fs\.~\/notes: ro: nothing of this/,
+    );
+    assert.equal((await squash(daemon, [...words.slice(0, 3), 'an-id'], { env })).code, 2);
+    assert.match(
+      (await squash(daemon, ['mcp', '--policy', path])).stderr,
+      /is for squash create, run and fork/,
+    );
+  });
+
   it('policy set takes words or a file, and nothing by accident', async () => {
     assert.match(
       await squashOk(daemon, ['policy', 'set', 'box', 'a.example', '--deny', 'b.a.example']),

@@ -201,6 +201,18 @@ describe('squash srt', { skip }, () => {
     assert.deepEqual(names, ['.bashrc', '.env', '.git', 'file.txt', 'sub']);
   });
 
+  it('runs over a repository with a submodule and a linked worktree, whose .git is a file', async () => {
+    for (const name of ['module', 'tree']) {
+      mkdirSync(join(project, name));
+      writeFileSync(join(project, name, '.git'), 'gitdir: ../.git\n');
+    }
+    const lines = ['module', 'tree'].map((name) => `{ echo x > ${name}/.git || mv ${name}/.git away; }`);
+    const end = await srt(['-c', `${lines.join(' && ')} || echo kept; echo x > module/new`], usual);
+    assert.deepEqual([end.code, end.stdout.toString()], [0, 'kept\n'], end.stderr);
+    assert.equal(readFileSync(join(project, 'module/new'), 'utf8'), 'x\n');
+    for (const name of ['module', 'tree']) rmSync(join(project, name), { recursive: true });
+  });
+
   it('tells of names that git obeys and the command made', async () => {
     const end = await srt(['-c', 'echo ../elsewhere > .git/commondir'], usual);
     rmSync(join(project, '.git/commondir'));

@@ -22,6 +22,7 @@ export function diffPolicies(before: ResolvedPolicy, after: ResolvedPolicy): rea
     ...diffValues('env.set', variables(before), variables(after)),
     ...diffSecrets(before, after),
     ...diffSets(['ports.host', 'opens'], values(before.ports.host), values(after.ports.host)),
+    ...diffSets(['ports.publish', 'opens'], values(before.ports.publish), values(after.ports.publish)),
     ...diffSets(['sockets.allow', 'opens'], values(before.sockets), values(after.sockets)),
     ...diffSets(['devices.allow', 'opens'], values(before.devices), values(after.devices)),
     ...diffSets(['nesting', 'opens'], nested(before), nested(after)),

@@ -6,6 +6,8 @@
  * left out means everything public; here it adds nothing, for a file is one of several.
  */
 import { hostRootLimits } from '@squash/contract/host-root';
+import { limits } from '@squash/contract/limits';
+import { processesMin } from '@squash/contract/processes-limit';
 import { pathLevels } from '@squash/contract/path-levels';
 import { nearest } from '@squash/contract/nearest';
 import { issueSentence } from '@squash/contract/issue-sentence';
@@ -47,6 +49,14 @@ const levelSchema = z.union([z.enum(pathLevels), maskSchema], {
 const workdirShape = z.strictObject({
   source: patternSchema.default('.').describe('default ".": the repository'),
   mode: z.enum(['ro', 'cow', 'rw']).default('cow').describe('cow: what is written waits for `apply`'),
+});
+
+const layersRootShape = z.strictObject({
+  image: z.string().min(1).max(512).optional().describe('an OCI image'),
+  layers: z.array(z.string().min(1).max(255)).max(64).optional().describe('layers, above the image'),
+});
+const rootSchema = z.union([z.literal('host'), layersRootShape], {
+  error: 'root: "host", or {"image": "python:3.12"} or {"layers": ["910-node"]}',
 });
 
 const variableSchema = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,254}$/, { error: 'a variable’s name' });
@@ -121,12 +131,30 @@ const secretShape = z.strictObject({
 });
 
 const portSchema = z.int().min(1).max(65_535);
+const isPort = (word: string): boolean => /^[1-9]\d{0,4}$/.test(word) && Number(word) <= 65_535;
+const publishSchema = z.union(
+  [
+    portSchema,
+    z.string().refine((word) => {
+      const [local = '', port = '', ...more] = word.split(':');
+      return more.length === 0 && isPort(port) && (local === '0' || isPort(local));
+    }),
+  ],
+  { error: 'ports.publish: a port of the box, or "LOCAL:PORT"; LOCAL 0: a free one' },
+);
 const portsShape = z.strictObject({
   host: z
     .array(portSchema)
     .max(64)
     .optional()
     .describe('ports of this machine that the box reaches as host.squash.internal'),
+  publish: z
+    .array(publishSchema)
+    .max(64)
+    .optional()
+    .describe(
+      'ports of the box that this machine reaches on 127.0.0.1 while the command line runs: 3000, or "8080:3000" for another one here',
+    ),
 });
 
 const socketSchema = z
@@ -162,6 +190,12 @@ const devicesShape = z.strictObject({
 const limitsShape = z.strictObject({
   memory_mb: z.int().min(16).max(16_777_216).optional(),
   cpu: z.number().min(0.05).max(4_096).optional().describe('processors'),
+  processes: z
+    .int()
+    .min(processesMin)
+    .max(limits.sandboxPidsMax)
+    .optional()
+    .describe('processes and threads at once'),
   time_s: z.int().min(1).max(604_800).optional().describe('the command is ended after so many seconds'),
 });
 
@@ -185,6 +219,11 @@ export const policyFileShape = z.strictObject({
     .optional()
     .describe(
       `builtin:${bundleNames.join(', builtin:')}; in your own file also paths beside it, "./team.toml"`,
+    ),
+  root: rootSchema
+    .optional()
+    .describe(
+      '"host" (default): of a box; an image, layers or both: of a sandbox, by squash create and squash run',
     ),
   workdir: workdirShape.optional(),
   fs: z
@@ -220,8 +259,6 @@ export type PolicyFile = Readonly<z.infer<typeof policyFileShape>>;
 
 /** What files of other systems, or later versions, say, and this version can't hold. */
 const notYet: Readonly<Record<string, string>> = {
-  'ports.publish': 'ports of the box on this machine; squash port-forward does it',
-  root: 'the choice of a root',
   protect: 'protected names',
   audit: 'a file of events',
   ask: 'questions about paths',
@@ -230,6 +267,7 @@ const notYet: Readonly<Record<string, string>> = {
 
 const shapes: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   '': policyFileShape.shape,
+  root: layersRootShape.shape,
   workdir: workdirShape.shape,
   env: envShape.shape,
   net: netShape.shape,

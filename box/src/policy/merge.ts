@@ -39,8 +39,12 @@ export interface ResolvedPolicy {
     readonly set: ReadonlyMap<string, Traced<string>>;
   };
   readonly secrets: ReadonlyMap<string, ResolvedSecret>;
-  /** Of this machine, which the box reaches. */
-  readonly ports: { readonly host: readonly Traced<number>[] };
+  readonly ports: {
+    /** Of this machine, which the box reaches. */
+    readonly host: readonly Traced<number>[];
+    /** Of the box, which this machine reaches: `PORT` or `LOCAL:PORT`. */
+    readonly publish: readonly Traced<string>[];
+  };
   /** Paths, and words for the ssh-agent. */
   readonly sockets: readonly Traced<string>[];
   /** Paths, and names of kinds. */
@@ -51,7 +55,7 @@ export interface ResolvedPolicy {
   readonly dropped: readonly Dropped[];
 }
 
-export const limitNames = ['memory_mb', 'cpu', 'time_s'] as const;
+export const limitNames = ['memory_mb', 'cpu', 'processes', 'time_s'] as const;
 export type LimitName = (typeof limitNames)[number];
 
 /** @param pathLayers the defaults, and what `expandLayers` made of the same layers */
@@ -194,13 +198,17 @@ function distinct<T>(rules: readonly Traced<T>[]): readonly Traced<T>[] {
 }
 
 function mergePorts(layers: readonly Layer[], count: Count): ResolvedPolicy['ports'] {
-  const host = said(layers, 'ports').flatMap((section) =>
-    count(section.value.host ?? [], 'ports.host', section).map((value) => ({
-      value,
-      source: section.at('host'),
-    })),
-  );
-  return { host: distinct(host) };
+  const sections = said(layers, 'ports');
+  const counted = <T>(list: 'host' | 'publish', of: (section: (typeof sections)[number]) => readonly T[]) =>
+    distinct(
+      sections.flatMap((section) =>
+        count(of(section), `ports.${list}`, section).map((value) => ({ value, source: section.at(list) })),
+      ),
+    );
+  return {
+    host: counted('host', ({ value }) => value.host ?? []),
+    publish: counted('publish', ({ value }) => (value.publish ?? []).map(String)),
+  };
 }
 
 /** Who writes a repository's file must not reach what listens on this machine, nor its hardware, trusted or not. */

@@ -39,12 +39,21 @@ export function policyText(policy: ResolvedPolicy): PolicyText {
         ]),
       ),
     }),
-    ...(ports.host.length > 0 && { ports: { host: values(ports.host) } }),
+    ...((ports.host.length > 0 || ports.publish.length > 0) && {
+      ports: {
+        ...(ports.host.length > 0 && { host: values(ports.host) }),
+        ...(ports.publish.length > 0 && { publish: values(ports.publish).map(portOf) }),
+      },
+    }),
     ...(sockets.length > 0 && { sockets: { allow: values(sockets) } }),
     ...(devices.length > 0 && { devices: { allow: values(devices) } }),
     ...(nesting !== undefined && { nesting: true }),
     ...(limited.length > 0 && { limits: Object.fromEntries(limited) }),
   };
+}
+
+function portOf(word: string): string | number {
+  return word.includes(':') ? word : Number(word);
 }
 
 function openedMode(level: string | undefined): Exclude<PolicyFile['workdir'], undefined>['mode'] {

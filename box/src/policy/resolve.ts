@@ -16,7 +16,7 @@ import { mergeLayers, type ResolvedPolicy } from './merge.ts';
 import type { ResolvedPath } from './merge-paths.ts';
 import { longestMatch, parentOf } from './paths.ts';
 import { refusePattern } from './pattern.ts';
-import { PolicyProblem } from '../policy-problem.ts';
+import { PolicyProblem, placeIn } from '../policy-problem.ts';
 import { gitRules } from '../worktree.ts';
 
 export interface Resolution {
@@ -36,11 +36,26 @@ export interface ResolveFacts {
 export function resolvePolicy({ places, grounds, defaults }: ResolveFacts, words: CommandLine): Resolution {
   for (const path of [grounds.home, grounds.repository]) refusePattern(path);
   const loaded = loadLayers(places, words);
+  refuseOtherRoots(loaded);
   const { layers, notes } = expandLayers(loaded.layers, grounds);
   const all = [defaultPaths(defaults.paths), ownPlaces(places), ...layers];
   const policy = mergeLayers(loaded.layers, all, grounds);
   const paths = words.isGitWritten === true ? policy.paths : withGit(policy, grounds);
   return { policy: { ...policy, paths }, notes, loaded };
+}
+
+/** Whoever's word it is: what was meant for a sandbox of its own does not run over this machine's files. */
+function refuseOtherRoots({ layers }: Loaded): void {
+  const problems = layers.flatMap(({ parts }) =>
+    parts.flatMap(({ policy: { root }, file, lineOf }) =>
+      root === undefined || root === 'host'
+        ? []
+        : [
+            `${placeIn(file, lineOf(['root']))}: root: of a sandbox, not of a box: squash run --policy ${file}`,
+          ],
+    ),
+  );
+  if (problems.length > 0) throw new PolicyProblem(problems);
 }
 
 /** What git keeps, of a repository that is written itself. A file may say otherwise by name. */

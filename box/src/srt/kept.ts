@@ -34,7 +34,7 @@ export function keptBelow(root: string, { depth, allowGitConfig }: KeptWish): re
       const byName = new Map(entries.map((entry) => [entry.name, entry]));
       for (const name of names) {
         const [first = ''] = name.split('/');
-        if (byName.has(first) && isThere(join(directory, name))) found.push(join(directory, name));
+        if (byName.has(first) && isFound(join(directory, name))) found.push(join(directory, name));
       }
       // Of a linked worktree `.git` is a file, which says where git looks.
       if (byName.get('.git')?.isFile() === true) found.push(join(directory, '.git'));
@@ -49,11 +49,16 @@ export function keptBelow(root: string, { depth, allowGitConfig }: KeptWish): re
 
 /** Of one directory, the names that are not there. */
 export function absentNames(directory: string): readonly string[] {
-  return keptNames.map((name) => join(directory, name)).filter((path) => !isThere(path));
+  return keptNames.map((name) => join(directory, name)).filter((path) => !isFound(path));
 }
 
-export function isThere(path: string): boolean {
-  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+export function isFound(path: string): boolean {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    // What it would lie in is a file (`.git` of a submodule or a linked worktree), or closed to this user, as it will be in the box.
+    return false;
+  }
 }
 
 function entriesOf(directory: string): readonly Dirent[] {

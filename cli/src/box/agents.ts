@@ -17,6 +17,8 @@ export interface Agent {
   readonly model: string;
   /** With a terminal somebody goes on talking to it; without one it does what it was told and ends. */
   readonly prompt: (text: string, hasTerminal: boolean) => readonly string[];
+  /** Variables of it, where the options are not enough. */
+  readonly env?: Readonly<Record<string, string>>;
   /** The first whose variable is set, else the first. */
   readonly keys: readonly [AgentKey, ...AgentKey[]];
   /** Logins, below the home: hidden where a key goes in. */
@@ -59,6 +61,8 @@ export const agents: readonly Agent[] = [
   {
     name: 'gemini',
     unasked: ['--yolo'],
+    // Of a directory that it does not know it asks, or ends; an option for it came later than the variable, and older ones end at that.
+    env: { GEMINI_CLI_TRUST_WORKSPACE: 'true' },
     model: '--model',
     prompt: (text, hasTerminal) => [hasTerminal ? '--prompt-interactive' : '--prompt', text],
     keys: [google],

@@ -134,7 +134,8 @@ export class BoxGit {
   async startBranch({ name, base }: NewBranch, workdir: string): Promise<void> {
     const start = await this.run(['checkout', '--quiet', '--force', '--no-track', '-b', name, base, '--']);
     if (start.exitCode !== 0) throw (await this.#isUnborn()) ? unborn() : failed('checkout', start.stderr);
-    const clean = await this.run(['clean', '-f', '-d', '--quiet']);
+    // Twice `-f`: repositories that lie in this one and are no submodules go as well, else a merge would commit them as links to nowhere.
+    const clean = await this.run(['clean', '-f', '-f', '-d', '--quiet']);
     if (clean.exitCode !== 0) throw failed('clean', clean.stderr);
     // The user may stand in a directory that is in no commit.
     await this.#capture(['mkdir', '-p', '--', workdir]);

@@ -25,6 +25,8 @@ export interface BoxWish {
   readonly sockets: SocketWish;
   /** Paths. */
   readonly devices: readonly string[];
+  /** Ports of the box that this machine reaches while the command line runs: `LOCAL:PORT` or `PORT`. */
+  readonly publish: readonly string[];
   /** Where files of policies were read. */
   readonly resolution?: Resolution;
 }

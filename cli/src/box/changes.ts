@@ -1,8 +1,10 @@
 /** What a box has written over a directory of the host, as the commands `box diff` and `box apply` have it. */
+import { isWithin, lineage } from '@squash/box/levels';
 import { isGit } from '@squash/box/worktree';
 import { isWork } from '@squash/contract/change-limits';
 import type { Change, ChangePage } from '@squash/contract/changes';
 import { limits } from '@squash/contract/limits';
+import type { Call } from '../command.ts';
 import { apiPath } from '../client/client.ts';
 import { CliFailure, usageFailure } from '../failure.ts';
 import { visible } from '../output/print.ts';
@@ -20,7 +22,7 @@ const ends = { file: '', directory: '/', symlink: '@', fifo: '|', socket: '=', d
 export function changedPlace(box: BoxRecord, named?: string): string {
   if (named !== undefined) return named;
   const said = repositoryOf(box);
-  if (said !== undefined && box.host_paths?.[said] === 'cow') return said;
+  if (said !== undefined && box.host_paths?.[said] === 'cow') return wholeOf(box.host_paths, said);
   const places = Object.entries(box.host_paths ?? {}).filter(([, level]) => level === 'cow');
   const inside = places.filter(([path]) => said !== undefined && path.startsWith(`${said}/`));
   const [only] = inside.length > 0 ? inside : places;
@@ -30,6 +32,22 @@ export function changedPlace(box: BoxRecord, named?: string): string {
       ? `box ${box.id} has nothing copy-on-write`
       : `box ${box.id} has several directories copy-on-write: name one with --place`,
   );
+}
+
+/** A place that lies in another of this level is a part of that one: there is one upper. */
+function wholeOf(paths: Readonly<Record<string, string>>, place: string): string {
+  const above = lineage(place)
+    .slice(0, -1)
+    .findLast((path) => Object.hasOwn(paths, path));
+  return above !== undefined && paths[above] === 'cow' ? wholeOf(paths, above) : place;
+}
+
+/** What is meant where no path is said: the repository, also where it is a part of the place. */
+export function wordsOf(box: BoxRecord, place: string, { flags, positionals }: Call): readonly string[] {
+  const [, ...words] = positionals;
+  const said = repositoryOf(box);
+  const isPart = said !== undefined && said !== place && isWithin(said, place) && !flags.isSet('place');
+  return words.length === 0 && isPart ? [said] : words;
 }
 
 /** All of it, a page at a time. */

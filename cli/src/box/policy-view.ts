@@ -27,7 +27,8 @@ export async function showPolicy(
 }
 
 /** Variables by name: their values are the user's. */
-function policyOf({ create, rules, env, argv, timeoutMs, sockets, devices, resolution }: BoxWish) {
+function policyOf(wish: BoxWish) {
+  const { create, rules, env, argv, timeoutMs, sockets, devices, publish, resolution } = wish;
   return {
     repository: rules.repository ?? null,
     workdir: rules.workdir,
@@ -35,11 +36,13 @@ function policyOf({ create, rules, env, argv, timeoutMs, sockets, devices, resol
     network: create.policy ?? { allow: ['*'] },
     sockets: [...sockets.paths, ...agentWords(sockets)],
     devices,
+    publish,
     nesting: create.from.host.nesting === true,
     environment: namesOf(create.env, env),
     secrets: [...(resolution?.policy.secrets.keys() ?? [])],
     cpu: numberOf(create['cpu']),
     memory_mb: numberOf(create['memory_mb']),
+    processes: numberOf(create['processes_max']),
     timeout_s: timeoutMs === undefined ? null : timeoutMs / 1_000,
     argv,
   };
@@ -67,12 +70,14 @@ function printPolicy(wish: BoxWish): void {
     if (rules.length > 0) printLine(`  ${name}: ${visible(rules.map(ruleText).join(', '))}`);
   if (policy.sockets.length > 0) printLine(`Sockets: ${visible(policy.sockets.join(', '))}`);
   if (policy.devices.length > 0) printLine(`Devices: ${visible(policy.devices.join(', '))}`);
+  if (policy.publish.length > 0) printLine(`Ports of the box on this machine: ${policy.publish.join(', ')}`);
   if (policy.nesting) printLine('Nesting: programs may make user namespaces');
   printLine(`Variables: ${policy.environment.join(', ')}`);
   if (policy.secrets.length > 0) printLine(`Secrets: ${visible(policy.secrets.join(', '))}`);
   const limits = [
     ['memory', policy.memory_mb, ' MiB'],
     ['processors', policy.cpu, ''],
+    ['processes', policy.processes, ''],
     ['time', policy.timeout_s, ' s'],
   ] as const;
   for (const [name, value, unit] of limits) if (value !== null) printLine(`Limit: ${name} ${value}${unit}`);

@@ -30,10 +30,17 @@ export interface PolicyWords {
   readonly env: { readonly pass: readonly string[]; readonly set: Readonly<Record<string, string>> };
   readonly sockets: readonly string[];
   readonly devices: readonly string[];
+  /** `LOCAL:PORT` or `PORT`. */
+  readonly publish: readonly string[];
   readonly nesting: boolean;
   readonly isAlone?: boolean;
   readonly secrets?: BoxSecrets | undefined;
-  readonly limits: { readonly memory_mb?: number; readonly cpu?: number; readonly time_s?: number };
+  readonly limits: {
+    readonly memory_mb?: number;
+    readonly cpu?: number;
+    readonly processes?: number;
+    readonly time_s?: number;
+  };
 }
 
 export const noWords: PolicyWords = {
@@ -45,6 +52,7 @@ export const noWords: PolicyWords = {
   env: { pass: [], set: {} },
   sockets: [],
   devices: [],
+  publish: [],
   nesting: false,
   limits: {},
 };
@@ -100,6 +108,7 @@ async function resolve(words: PolicyWords, place: BoxPlace): Promise<Resolution>
     env: words.env,
     sockets: { allow: words.sockets },
     devices: { allow: words.devices },
+    ports: { publish: words.publish.map((word) => (word.includes(':') ? word : Number(word))) },
     ...(words.nesting && { nesting: true }),
     limits: words.limits,
     ...(words.secrets !== undefined && { secrets: words.secrets }),

@@ -1,5 +1,4 @@
 /** `--publish` of boxes: ports of this machine that lead into a box for as long as its command line runs. */
-import type { Flags } from '../arguments.ts';
 import type { Client } from '../client/client.ts';
 import type { Forward } from '../client/forward.ts';
 import type { Call } from '../command.ts';
@@ -23,11 +22,10 @@ export class Published implements Disposable {
   }
 
   /** Before there is a box: a port that is taken is told, and nothing runs. @throws usage, port_taken */
-  static async listen(flags: Flags): Promise<Published> {
+  static async listen(words: readonly string[]): Promise<Published> {
     const { promise, resolve } = Promise.withResolvers<Target>();
     using stack = new DisposableStack();
     const forwards: Forward[] = [];
-    const words = flags.list('publish');
     if (words.length > 0) {
       const { listenForward, parseForward } = await import('../client/forward.ts');
       for (const wish of words.map(parseForward))
@@ -52,7 +50,7 @@ export class Published implements Disposable {
 
 /** Of a box that is there. @throws usage, port_taken */
 export async function publish(call: Pick<Call, 'flags' | 'json'>, target: Target): Promise<Published> {
-  const published = await Published.listen(call.flags);
+  const published = await Published.listen(call.flags.list('publish'));
   published.reach(call, target);
   return published;
 }

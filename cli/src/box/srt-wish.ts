@@ -46,6 +46,7 @@ export async function srtWish(
     branch: undefined,
     sockets: { paths: [], agent: undefined },
     devices: [],
+    publish: [],
     keep: false,
     remove: true,
     detach: false,

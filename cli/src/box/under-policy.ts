@@ -31,6 +31,7 @@ export async function underPolicy(
     limits: {
       ...(typeof create['memory_mb'] === 'number' && { memory_mb: create['memory_mb'] }),
       ...(typeof create['cpu'] === 'number' && { cpu: create['cpu'] }),
+      ...(typeof create['processes_max'] === 'number' && { processes: create['processes_max'] }),
       ...(timeoutMs !== undefined && { time_s: timeoutMs / 1_000 }),
     },
   };
@@ -73,13 +74,14 @@ async function limited(wish: BoxWish, resolution: Resolution, { isShown, hasNet 
   const { labels: _labels, policy: _net, ...others } = create;
   const { work: _work, nesting: _nesting, ...host } = create.from.host;
   const end = readEnd(rules, wish);
-  const { memory_mb: memory, cpu, time_s: time } = policy.limits;
+  const { memory_mb: memory, cpu, processes, time_s: time } = policy.limits;
   return {
     ...wish,
     rules,
     resolution,
     sockets: readSockets(namedWords('sockets', policy, place), place),
     devices: readDevices(namedWords('devices', policy, place), place),
+    publish: policy.ports.publish.map(({ value }) => value),
     env: { ...wish.env, ...policyVariables(policy, process.env) },
     timeoutMs: time === undefined ? undefined : time.value * 1_000,
     create: {
@@ -92,6 +94,7 @@ async function limited(wish: BoxWish, resolution: Resolution, { isShown, hasNet 
         !isShown && { own_secrets: readSecrets(policy.secrets, { env: process.env, home: place.home }) }),
       ...(memory !== undefined && { memory_mb: memory.value }),
       ...(cpu !== undefined && { cpu: cpu.value }),
+      ...(processes !== undefined && { processes_max: processes.value }),
       ...(end.labels !== undefined && { labels: end.labels }),
     },
   };

@@ -6,6 +6,7 @@ import { isBranchName } from '@squash/box/git/branch-names';
 import { passedVariables } from '@squash/box/environment';
 import { gitDirectories } from '@squash/box/worktree';
 import { limits } from '@squash/contract/limits';
+import { processesMin } from '@squash/contract/processes-limit';
 import type { Flags } from '../arguments.ts';
 import { readEnvironment } from '../commands/exec-options.ts';
 import { durationSeconds } from '../durations.ts';
@@ -41,6 +42,7 @@ export async function readBoxWish(
   const sockets = flags.list('unix-socket');
   const here = { cwd: process.cwd(), home: user.home };
   const devices = flags.list('device').map((word) => writtenDevice(word, here));
+  const publish = await readPublished(flags);
   const nesting = flags.isSet('nesting');
   const timeS = durationSeconds(flags, 'time', { min: 1, max: limits.jobTimeoutSMax });
   const isTerminal = isatty(0) && isatty(1);
@@ -59,6 +61,7 @@ export async function readBoxWish(
     branch,
     sockets: readSockets(sockets, here),
     devices: readDevices(devices, here),
+    publish,
     create: {
       from: {
         host: {
@@ -78,17 +81,21 @@ export async function readBoxWish(
     },
   };
   const net = network.policy?.allow ?? ['*'];
-  const sayings = { repo, named, net, secrets, sockets: sockets.map(writtenFully), devices, nesting };
+  const written = sockets.map(writtenFully);
+  const sayings = { repo, named, net, secrets, sockets: written, devices, publish, nesting };
   const whole = await underPolicy(flags, wish, sayings);
-  const { repository, paths } = whole.rules;
-  // Of what is written here itself it would throw away changes.
-  if (branch !== undefined && (repository === undefined || paths[repository] !== 'cow'))
+  if (branch !== undefined) checkBranchPlace(whole.rules, user.uid);
+  return whole;
+}
+
+/** Of what is written here itself a branch would throw away changes. @throws usage */
+function checkBranchPlace({ repository, paths }: BoxWish['rules'], uid: number): void {
+  if (repository === undefined || paths[repository] !== 'cow')
     throw usageFailure('--branch is for a repository that is copy-on-write');
-  if (branch !== undefined && gitDirectories(repository ?? '', user.uid) === undefined)
+  if (gitDirectories(repository, uid) === undefined)
     throw usageFailure(
       `--branch is for a git repository, and ${repository} is none of yours; to make one: git init`,
     );
-  return whole;
 }
 
 function readBranch(flags: Flags): BoxWish['branch'] {
@@ -125,7 +132,20 @@ function readPlaces(flags: Flags) {
 function readLimits(flags: Flags) {
   const cpu = flags.number('cpu', { min: limits.cpuMin, max: limits.cpuMax });
   const memory = flags.integer('memory', { min: limits.memoryMbMin, max: limits.memoryMbMax });
-  return { ...(cpu !== undefined && { cpu }), ...(memory !== undefined && { memory_mb: memory }) };
+  const processes = flags.integer('processes', { min: processesMin, max: limits.sandboxPidsMax });
+  return {
+    ...(cpu !== undefined && { cpu }),
+    ...(memory !== undefined && { memory_mb: memory }),
+    ...(processes !== undefined && { processes_max: processes }),
+  };
+}
+
+/** In one spelling: a policy file has the same. @throws usage */
+async function readPublished(flags: Flags): Promise<readonly string[]> {
+  const words = flags.list('publish');
+  if (words.length === 0) return [];
+  const { parseForward } = await import('../client/forward.ts');
+  return words.map(parseForward).map(({ local, port }) => (local === port ? `${port}` : `${local}:${port}`));
 }
 
 /** A box reaches nothing unless it was said. */

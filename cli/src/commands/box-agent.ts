@@ -18,7 +18,7 @@ import { printTable } from '../output/table.ts';
 import { type BoxOptions, runInNewBox } from './box-run.ts';
 
 /** What goes on to `box run` as it stands. */
-const passed = ['base', 'policy', 'net', 'env', 'name', 'memory', 'cpu', 'time'] as const;
+const passed = ['base', 'policy', 'net', 'env', 'name', 'memory', 'cpu', 'processes', 'time'] as const;
 
 export async function run(call: Call): Promise<number> {
   const [word, ...prompt] = call.positionals;
@@ -42,7 +42,9 @@ export async function run(call: Call): Promise<number> {
     agent === undefined
       ? rest
       : [...agentWords(agent, { prompt: text, model: flags.text('model'), hasTerminal }), ...rest];
-  const words = [...branchWords(call, text ?? basename(argv[0] ?? '')), ...passedWords(call)];
+  const variables = Object.entries(agent?.env ?? {}).map(([name, value]) => `--env=${name}=${value}`);
+  const branch = branchWords(call, text ?? basename(argv[0] ?? ''));
+  const words = [...branch, ...variables, ...passedWords(call)];
   const kept: BoxRecord[] = [];
   const options: BoxOptions = { keeps: (box) => kept.push(box), ...(agent && keyOf(agent, words)) };
   const specs = boxCommands.find(({ name }) => name === 'box run')?.flags ?? [];

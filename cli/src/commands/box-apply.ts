@@ -3,7 +3,7 @@ import { changeLimits } from '@squash/contract/change-limits';
 import type { Change, ChangeApplied } from '@squash/contract/changes';
 import { findBox } from '../box/boxes.ts';
 import type { BoxRecord } from '../box/record.ts';
-import { changedPlace, changeLine, changesOf, chosen } from '../box/changes.ts';
+import { changedPlace, changeLine, changesOf, chosen, wordsOf } from '../box/changes.ts';
 import type { BoxDaemon } from '../box/daemon.ts';
 import { patchOf, type PatchPlaces } from '../box/patch.ts';
 import { apiPath, sandboxRecordPath } from '../client/client.ts';
@@ -19,7 +19,7 @@ export async function run(call: Call): Promise<number> {
   const { flags } = call;
   const { daemon, box } = await findBox(call, word);
   const place = changedPlace(box, flags.isSet('place') ? flags.text('place') : undefined);
-  const isChosen = chosen(place, paths, process.cwd());
+  const isChosen = chosen(place, wordsOf(box, place, call), process.cwd());
   const unmet = new Map(paths.map((word) => [word, chosen(place, [word], process.cwd())]));
   const changes: Change[] = [];
   const around: Change[] = [];

@@ -1,7 +1,7 @@
 /** `squash box diff`: what a box has written, a line for each name, or as a patch. */
 import type { Change } from '@squash/contract/changes';
 import { findBox } from '../box/boxes.ts';
-import { changedPlace, changeLine, changesOf, chosen } from '../box/changes.ts';
+import { changedPlace, changeLine, changesOf, chosen, wordsOf } from '../box/changes.ts';
 import { patchOf } from '../box/patch.ts';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
@@ -11,7 +11,7 @@ export async function run(call: Call): Promise<number> {
   const [word = '', ...paths] = call.positionals;
   const { daemon, box } = await findBox(call, word);
   const place = changedPlace(box, call.flags.isSet('place') ? call.flags.text('place') : undefined);
-  const isChosen = chosen(place, paths, process.cwd());
+  const isChosen = chosen(place, wordsOf(box, place, call), process.cwd());
   const isPatch = call.flags.isSet('patch') && !call.json;
   const items: Change[] = [];
   let objects = 0;

@@ -78,6 +78,7 @@ function printRest({ policy, notes }: Resolution): void {
     [...policy.secrets].map(([name, { hosts }]) => `${name} for ${hosts.join(' ')}`),
   );
   for (const [name, words] of [
+    ['Ports of the box on this machine', policy.ports.publish],
     ['Sockets', policy.sockets],
     ['Devices', policy.devices],
   ] as const)
@@ -86,6 +87,7 @@ function printRest({ policy, notes }: Resolution): void {
         name,
         words.map(({ value }) => value),
       );
+  if (policy.nesting !== undefined) printLine('Nesting: programs may make user namespaces');
   lines(
     'Limits',
     Object.entries(policy.limits).map(([name, { value }]) => `${name} ${value}`),

@@ -1,4 +1,5 @@
 /** `squash box ps`: the boxes, with what each runs. */
+import { isatty } from 'node:tty';
 import type { ProcessInfo } from '@squash/contract/process';
 import { listBoxes } from '../box/boxes.ts';
 import { isOwnGit } from '../box/git-words.ts';
@@ -7,7 +8,15 @@ import { type BoxDaemon, withBoxDaemon } from '../box/daemon.ts';
 import { listProcesses } from '../client/processes.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
-import { formatAge, formatBytes, printJson, printLine } from '../output/print.ts';
+import {
+  formatAge,
+  formatBytes,
+  jsonText,
+  printJson,
+  printLine,
+  printText,
+  standardOutput,
+} from '../output/print.ts';
 import { printTable } from '../output/table.ts';
 
 interface Row {
@@ -15,24 +24,40 @@ interface Row {
   readonly command: string;
 }
 
+/** Often enough to look on; each time costs a request for each box. */
+const watchMs = 2_000;
+/** To the top left, and everything behind it away. */
+const clearScreen = '\u001b[H\u001b[J';
+
 export async function run(call: Call): Promise<number> {
+  const isWatching = call.flags.isSet('watch');
+  for (;;) {
+    await list(call, isWatching && isatty(standardOutput) ? clearScreen : '');
+    if (!isWatching) return exitCodes.ok;
+    await new Promise((resolve) => setTimeout(resolve, watchMs));
+  }
+}
+
+/** @param before what takes the last list away, in the moment when the next one is there */
+async function list(call: Call, before: string): Promise<void> {
   const found = await withBoxDaemon(call, 'list', async (daemon) => ({
     daemon,
     boxes: await listBoxes(daemon),
   }));
   const boxes = found?.boxes ?? [];
-  if (call.json) printJson(boxes);
+  if (call.json && call.flags.isSet('watch')) printLine(jsonText(boxes));
+  else if (call.json) printJson(boxes);
   else if (call.flags.isSet('quiet')) for (const { id } of boxes) printLine(id);
-  else
-    printBoxes(
-      await Promise.all(
-        boxes.map(async (box) => ({
-          box,
-          command: found === undefined ? '-' : await commandOf(found.daemon, box),
-        })),
-      ),
+  else {
+    const rows = await Promise.all(
+      boxes.map(async (box) => ({
+        box,
+        command: found === undefined ? '-' : await commandOf(found.daemon, box),
+      })),
     );
-  return exitCodes.ok;
+    printText(standardOutput, before);
+    printBoxes(rows);
+  }
 }
 
 /** What it runs, else what it ran last. */

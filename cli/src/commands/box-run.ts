@@ -15,6 +15,7 @@ import type { AgentFilter } from '../box/agent-filter.ts';
 import { Interruption } from '../box/interruption.ts';
 import { Published } from '../box/published.ts';
 import type { BoxSecrets } from '../box/policy.ts';
+import { lookForMadeNames } from '../box/made-names.ts';
 import { putCopies } from '../box/put-copies.ts';
 import { type BoxWish, workPlaces } from '../box/box-wish.ts';
 import { startStandby } from '../box/standby.ts';
@@ -66,7 +67,11 @@ export async function runInNewBox(
   if (argv.length === 0) throw usageFailure('<command> is missing; try: squash help box run');
   if (wish.detach && call.flags.isSet('publish'))
     throw usageFailure('--publish lasts as long as the command line: with --detach, give it to box attach');
-  using published = await Published.listen(call.flags);
+  if (wish.detach && wish.publish.length > 0)
+    printNote(
+      'squash: ports of the policy that are published are so while a command line runs: with --detach none is',
+    );
+  using published = await Published.listen(wish.detach ? [] : wish.publish);
   if (wish.detach && wish.sockets.agent !== undefined)
     throw usageFailure('the ssh-agent is had while the command line runs: not with --detach');
   using agent = await listenAgent(wish);
@@ -173,6 +178,7 @@ export async function runAttached(
   call: Call,
   { daemon, box, wish, interruption, isWork, keeps, isSilent = false, afterwards }: Attached,
 ): Promise<number> {
+  const tellMade = await lookForMadeNames(wish.rules);
   try {
     interruption.runs(() => {
       stopBox(daemon, box.id).catch(() => {
@@ -191,6 +197,7 @@ export async function runAttached(
     });
   } finally {
     await afterwards?.();
+    tellMade();
     const kept = await finish(
       call,
       { daemon, box },

@@ -1,7 +1,9 @@
 /** `squash box trust`: whether this repository's policy file counts, and a person's word that it does. */
+import { isatty } from 'node:tty';
 import { currentPolicy, asPolicyFailure, boxPlace } from '../box/policy.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
+import { confirm } from '../terminal/confirm.ts';
 import { printJson, printLine, printNote, visible, visibleLines } from '../output/print.ts';
 
 export async function run(call: Call): Promise<number> {
@@ -13,6 +15,11 @@ export async function run(call: Call): Promise<number> {
   const { project } = before.loaded;
   if (project === undefined) throw new CliFailure('policy_not_found', 'this repository has no policy file');
   const { path, sha256, text } = project.file;
+  const isShownFirst = action === 'add' && !call.json;
+  if (isShownFirst) printLine(visibleLines(text));
+  // Who has nobody before a terminal has read it elsewhere.
+  if (isShownFirst && isatty(0) && isatty(1) && !call.flags.isSet('yes'))
+    confirm(`Let ${visible(path)} open what it says, as it is now?`);
   if (action === 'add') await agree(path, sha256);
   const isTrusted = action === 'add' || project.isTrusted;
   // Some of it never counts.
@@ -22,7 +29,7 @@ export async function run(call: Call): Promise<number> {
     const left = dropped.map(({ rule, why }) => ({ rule, why }));
     printJson({ path, sha256, trusted: isTrusted, text, does_not_count: left });
   } else {
-    printLine(visibleLines(text));
+    if (!isShownFirst) printLine(visibleLines(text));
     printLine(`${visible(path)}: ${isTrusted ? 'trusted' : 'not trusted'} (SHA-256 ${sha256})`);
     for (const { rule, why } of dropped)
       printLine(`  does not count: ${visible(rule)}${isTrusted ? `: ${visible(why)}` : ''}`);

@@ -7,8 +7,13 @@ import { exitCodes, usageFailure } from '../failure.ts';
 import { printJson, printLine, visible } from '../output/print.ts';
 import { styled } from '../output/table.ts';
 
+const examples = 'squash box why path ~/.ssh, squash box why host api.github.com:443';
+
 export async function run(call: Call): Promise<number> {
-  const [kind = '', what = ''] = call.positionals;
+  const [kind = '', what] = call.positionals;
+  if (kind !== 'path' && kind !== 'host')
+    throw usageFailure(`box why takes "path" or "host" and which, not "${kind}"; such as: ${examples}`);
+  if (what === undefined) throw usageFailure(`which ${kind}? Such as: ${examples}`);
   const { policy } = await currentPolicy({ ...noWords, files: call.flags.list('policy') });
   const { readQuestion, whyPath, whyHost } = await import('@squash/box/policy/why');
   if (kind === 'path') {
@@ -21,7 +26,6 @@ export async function run(call: Call): Promise<number> {
     else printPath(reason);
     return exitCodes.ok;
   }
-  if (kind !== 'host') throw usageFailure(`box why takes "path" or "host", not "${kind}"`);
   const asked = readQuestion(what);
   if (typeof asked === 'string') throw usageFailure(asked);
   const reason = whyHost(policy, asked);

@@ -1,6 +1,8 @@
 /** The options of a new sandbox that both spellings of the API take: of `create`, `fork` and `run`. */
 import { limits } from '@squash/contract/limits';
 import type { Flags } from '../arguments.ts';
+import { usageFailure } from '../failure.ts';
+import { isPolicyFile } from '../filed-policy.ts';
 import { readOwnSecrets } from '../own-secrets.ts';
 import { readJsonFile } from '../json-file.ts';
 
@@ -8,7 +10,7 @@ import { readJsonFile } from '../json-file.ts';
 export function readCommon(
   flags: Flags,
   /** Of those that mean something else in this command. */
-  without: readonly 'secret'[] = [],
+  without: readonly ('secret' | 'policy')[] = [],
 ): Record<string, unknown> {
   const request: Record<string, unknown> = {};
   for (const name of ['owner', 'upstream', 'backend']) {
@@ -24,7 +26,10 @@ export function readCommon(
       .flatMap((list) => list.split(','))
       .map((word) => word.trim());
   }
-  if (flags.isSet('policy')) request['policy'] = readJsonFile(flags.text('policy') ?? '-', 'policy');
+  if (!without.includes('policy') && isPolicyFile(flags.text('policy')))
+    throw usageFailure('a policy file of boxes is for squash create, run and fork: give a network policy');
+  if (flags.isSet('policy') && !without.includes('policy'))
+    request['policy'] = readJsonFile(flags.text('policy') ?? '-', 'policy');
   if (flags.isSet('secret') && !without.includes('secret')) {
     const isOwn = (word: string): boolean => word.includes('=');
     const names = flags.list('secret').filter((word) => !isOwn(word));

@@ -6,6 +6,7 @@ import { nativeSandboxesPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { durationSeconds } from '../durations.ts';
 import { usageFailure } from '../failure.ts';
+import { filedFields, type FiledFields, isPolicyFile } from '../filed-policy.ts';
 import { imageForCreate } from '../images.ts';
 import { labelsOf } from '../label-words.ts';
 import { mountsOf } from '../mount-words.ts';
@@ -35,7 +36,10 @@ export async function createNative(
   { flags, client, json }: Pick<Call, 'flags' | 'client' | 'json'>,
   from: Source | undefined,
 ): Promise<SandboxRecord> {
-  const { allow_net: allow, ...common } = readCommon(flags);
+  const file = flags.isDeclared('policy') ? flags.text('policy') : undefined;
+  const filed = isPolicyFile(file) ? await filedFields(file) : undefined;
+  const { allow_net: allow, ...asked } = readCommon(flags, filed === undefined ? [] : ['policy']);
+  const common = filed === undefined ? asked : underFile(asked, filed);
   const lifetime = durationSeconds(flags, 'lifetime', { min: 0, max: limits.lifetimeSMax });
   // `run` has not all of them.
   const isGiven = (name: string): boolean => flags.isDeclared(name) && flags.isSet(name);
@@ -62,12 +66,36 @@ export async function createNative(
     ...(mounts.length > 0 && { mounts }),
     ...(isGiven('name') && { name: flags.text('name') }),
     ...(isGiven('label') && { labels: labelsOf(flags) }),
-    ...(flags.isSet('env') && { env: readEnvironment(flags) }),
+    ...((filed !== undefined || flags.isSet('env')) && {
+      env: { ...filed?.env, ...(flags.isSet('env') && readEnvironment(flags)) },
+    }),
     ...(lifetime !== undefined && lifetime > 0 && { lifetime_s: lifetime }),
     ...(idle !== undefined && idle > 0 && { idle_timeout_s: idle }),
     ...(isGiven('on-timeout') && { on_timeout: flags.text('on-timeout') }),
   };
   return await whileTold(label, { json }, () => client.post<SandboxRecord>(nativeSandboxesPath, request));
+}
+
+/** Of limits the least, as everywhere; of secrets the options' own. */
+function underFile(
+  asked: Readonly<Record<string, unknown>>,
+  { policy, cpu, memory_mb, processes_max, own_secrets }: FiledFields,
+): Record<string, unknown> {
+  const least = (name: 'cpu' | 'memory_mb', limit: number | undefined): object => {
+    const given = asked[name];
+    const values = [given, limit].filter((value) => typeof value === 'number');
+    return values.length === 0 ? {} : { [name]: Math.min(...values) };
+  };
+  const given = asked['own_secrets'];
+  const secrets = { ...own_secrets, ...(typeof given === 'object' && given) };
+  return {
+    ...asked,
+    policy,
+    ...least('cpu', cpu),
+    ...least('memory_mb', memory_mb),
+    ...(processes_max !== undefined && { processes_max }),
+    ...(Object.keys(secrets).length > 0 && { own_secrets: secrets }),
+  };
 }
 
 /** `ID` or `ID:LABEL`; neither has a colon of its own. */

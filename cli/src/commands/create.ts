@@ -7,6 +7,7 @@ import { isUnknownOperation, sandboxesPath, sandboxPath } from '../client/client
 import type { Call } from '../command.ts';
 import { durationSeconds } from '../durations.ts';
 import { CliFailure, exitCodes, fileProblem, usageFailure } from '../failure.ts';
+import { isPolicyFile, underFiledRoot } from '../filed-policy.ts';
 import { mountsOf } from '../mount-words.ts';
 import { printJson, printLine } from '../output/print.ts';
 import { whileTold } from '../output/progress.ts';
@@ -23,12 +24,19 @@ export async function run(call: Call): Promise<number> {
     const given = id === undefined ? '--body or --task' : 'an id of yours (--name gives a name)';
     throw usageFailure(`--${own[0]} does not go with ${given}; try: squash help create`);
   }
+  const hasFile = isPolicyFile(flags.text('policy'));
+  if (isSeed && hasFile)
+    throw usageFailure(
+      'a policy file of boxes goes with no id of yours (--name gives a name), --body or --task',
+    );
   if (!isSeed) {
+    const rooted = await underFiledRoot(call);
     try {
-      showMade(call, await createNative(call, sourceOf(flags, layersOf(flags.list('layers')))));
+      const layers = layersOf(rooted.flags.list('layers'));
+      showMade(call, await createNative(rooted, sourceOf(rooted.flags, layers)));
       return exitCodes.ok;
     } catch (error) {
-      if (own.length > 0 || !isUnknownOperation(error)) throw error;
+      if (own.length > 0 || hasFile || !isUnknownOperation(error)) throw error;
     }
   }
   const info = await createSandbox(call, id);

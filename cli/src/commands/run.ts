@@ -8,6 +8,7 @@ import { modulesPath, sandboxPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { createFlags } from '../command-table-sandbox.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
+import { isPolicyFile, underFiledRoot } from '../filed-policy.ts';
 import { imageForCreate, imagePath } from '../images.ts';
 import { printNote } from '../output/print.ts';
 import { fittingLayers, readRunWords, type RunPlace, type RunWords, stemOf } from '../run-words.ts';
@@ -21,7 +22,8 @@ import { readExecWish } from './exec-options.ts';
 /** Where a command starts that is typed as it would be here. */
 const homeDirectory = '/root';
 
-export async function run(call: Call): Promise<number> {
+export async function run(given: Call): Promise<number> {
+  const call = given.flags.isSet('id') ? given : await underFiledRoot(given);
   const { flags } = call;
   const id = flags.text('id');
   if (id === '') throw usageFailure('--id is an empty word');
@@ -87,11 +89,19 @@ async function makeSandbox(
   call: Call,
   words: RunWords,
 ): Promise<{ readonly id: string; readonly home: string }> {
-  if (!call.flags.isSet('image')) {
+  const hasFile = isPolicyFile(call.flags.text('policy'));
+  if (hasFile && call.flags.isSet('task'))
+    throw usageFailure('a policy file of boxes does not go with --task');
+  const isNative = call.flags.isSet('image') || hasFile;
+  if (!isNative) {
     const { id } = await createSandbox(call, undefined, await fitting(call, words));
     return { id, home: homeDirectory };
   }
-  const above = words.layers === undefined ? call.flags.list('layers') : [words.layers];
+  const above = call.flags.isSet('image')
+    ? words.layers === undefined
+      ? call.flags.list('layers')
+      : [words.layers]
+    : await fitting(call, words);
   const made = await createNative(call, sourceOf(call.flags, layersOf(above)));
   if (!call.json) noteWarnings(made.warnings);
   return { id: made.id, home: made.image?.workdir ?? homeDirectory };

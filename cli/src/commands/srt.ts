@@ -2,7 +2,8 @@
  * `squash srt`: the command line of Anthropic's Sandbox Runtime, with its settings, its words and its exit codes, around a box. What
  * fails before the command runs exits with 1, as there.
  */
-import { isThere } from '@squash/box/srt/kept';
+import { isThere } from '@squash/box/policy-places';
+import { isFound } from '@squash/box/srt/kept';
 import type { SrtSettings } from '@squash/box/srt/settings';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -95,8 +96,11 @@ async function readSettings(named: string | undefined, given: unknown): Promise<
   const { defaultSettings, parseSettings } = await import('@squash/box/srt/settings');
   if (given !== undefined)
     return await asPolicyFailure(async () => parseSettings(JSON.stringify(given), 'the settings'));
-  if (named === undefined && !isThere(path)) return defaultSettings;
-  return await asPolicyFailure(async () => parseSettings(readTextFile(path, 'settings_unreadable'), path));
+  return await asPolicyFailure(async () =>
+    named === undefined && !isThere(path)
+      ? defaultSettings
+      : parseSettings(readTextFile(path, 'settings_unreadable'), path),
+  );
 }
 
 /** A new configuration: of a command that runs its network is replaced. One that can't be taken changes nothing. */
@@ -122,7 +126,7 @@ function tellNotes({ mapped }: SrtWish): void {
 
 /** What is not there can't be kept from being made: whoever runs git or an editor next should know. */
 function tellMade({ absent }: SrtWish): void {
-  for (const path of absent.filter(isThere))
+  for (const path of absent.filter(isFound))
     printNote(
       `squash: the command made ${visible(path)}, which programs obey: look at it before you go on here`,
     );

@@ -1,4 +1,5 @@
 /** From a create request of `/v1` to the engine's wish. What a request asks for and can't have is refused, never left out. */
+import { release } from 'node:os';
 import { AppError } from '@squash/contract/errors';
 import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
 import type { NativeWish, SandboxCreate, SandboxSource } from '@squash/contract/native-sandbox';
@@ -118,12 +119,20 @@ function nativeWish(
     env: body.env,
     idleTimeoutS: body.idle_timeout_s ?? 0,
     onTimeout: body.on_timeout,
+    processesMax: body.processes_max,
     mustHold: [
       ...(body.cpu === undefined ? [] : ['cpu_limit']),
       ...(body.memory_mb === undefined ? [] : ['memory_limit']),
+      ...(body.processes_max === undefined || countsByOwner(release()) ? [] : ['pids_limit']),
       ...(reaches ? ['network'] : []),
     ],
     secrets: body.secrets,
     from,
   };
+}
+
+/** Where no group counts them the launcher holds each sandbox by the limit of its owner, which is a namespace's own since Linux 5.14. */
+function countsByOwner(kernel: string): boolean {
+  const [major = 0, minor = 0] = kernel.split('.').map((word) => Number.parseInt(word, 10));
+  return major > 5 || (major === 5 && minor >= 14);
 }

@@ -90,10 +90,13 @@ interface Closed {
   readonly homes: readonly string[];
 }
 
+const noSys = 'of "/sys" no sandbox has anything';
+
 function openProblem(path: string, level: PathLevel, { closed, homes }: Closed): Refusal | undefined {
   if (path === '/') return refuse(path, 'whole_root', 'name the directories in it that are to be open');
   const system = systemPaths.find((each) => isWithin(path, each));
-  if (system !== undefined) return refuse(path, 'system_path', `a sandbox has a "${system}" of its own`);
+  if (system !== undefined)
+    return refuse(path, 'system_path', system === '/sys' ? noSys : `a sandbox has a "${system}" of its own`);
   if (level === 'rw' && isWithin(path, '/etc'))
     return refuse(
       path,
@@ -118,7 +121,7 @@ function closedProblem(path: string, { closed, homes }: Closed): Refusal | undef
 function socketProblem(path: string, around: Closed, facts: PathFacts): Refusal | undefined {
   const [, first = ''] = path.split('/');
   if (['proc', 'sys', 'dev'].includes(first))
-    return refuse(path, 'system_path', `a sandbox has a "/${first}" of its own`);
+    return refuse(path, 'system_path', first === 'sys' ? noSys : `a sandbox has a "/${first}" of its own`);
   const lower = path.toLowerCase();
   const fact = facts.stat(path);
   if (

@@ -21,6 +21,7 @@ export function draftRow(
     ...world.fixedLimits,
     cpuMilli: Math.max(1, Math.round(request.cpu * 1_000)),
     memoryBytesMax: request.memoryMb * bytesPerMb,
+    pidsMax: request.native?.processesMax ?? world.fixedLimits.pidsMax,
   };
   const backend = backendFor(world, request);
   const upperKind = world.driver.upperKindFor(backend);

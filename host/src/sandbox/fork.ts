@@ -232,6 +232,11 @@ export function inherited(wish: CreateWish, source: Sandbox): CreateWish {
     secrets: native.secrets ?? row.secrets,
     upstream: wish.upstream ?? row.upstream ?? undefined,
     backend: wish.backend ?? row.backend,
-    native: { ...native, image: row.image ?? undefined, env: { ...row.env, ...native.env } },
+    native: {
+      ...native,
+      image: row.image ?? undefined,
+      env: { ...row.env, ...native.env },
+      processesMax: native.processesMax ?? row.limits.pidsMax,
+    },
   };
 }

@@ -6,8 +6,11 @@ import type { AttemptOutput } from '../attempt.ts';
 /** An attempt that hangs must not hang the rest. */
 const attemptS = 20;
 
-/** Waits for a line before the first and after the last: whoever started it looks at things meanwhile. */
-const driver = `A="$1/attack"; export A
+/**
+ * Waits for a line before the first and after the last: whoever started it looks at things meanwhile. Programs of administrators, such as
+ * `pivot_root`, are in no PATH of an ordinary user, and an attempt without them proves nothing.
+ */
+const driver = `A="$1/attack"; PATH="$PATH:/usr/sbin:/sbin"; export A PATH
 echo ready; read -r _
 for f in "$1/$2"/*.sh; do
   d=$(mktemp -d) && cd "$d" || exit 2
