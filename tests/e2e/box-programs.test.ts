@@ -9,10 +9,12 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { archiveRanges, npm } from '../support/archives.ts';
+import { Browser, noBrowser } from '../support/browser.ts';
 import { cliCommand, type CliEnd, cliEnvironment, endOf, squash, startCli } from '../support/cli.ts';
 import { expectNoLeaks, processesOf } from '../support/leaks.ts';
 import { ownedPrefix, removeAbandoned } from '../support/owned-directory.ts';
 import { Terminal } from '../support/terminal.ts';
+import { thisTurn } from '../support/turn.ts';
 import { waitFor } from '../support/wait.ts';
 
 const skip = process.getuid?.() === 0 ? 'only an ordinary user has boxes' : false;
@@ -183,16 +185,17 @@ describe('programs in a box', { skip }, () => {
       return undefined;
     });
 
-    it('Python makes a virtual environment, pip installs into it, and tests run', {
-      skip: lacks('python3'),
+    it('Python makes a virtual environment, pip installs into it, and tests run, with unittest and with pytest', {
+      skip: lacks('python3') || lacks('pytest'),
     }, async () => {
       writeFileSync(join(repository, 'wheel.py'), makeWheel);
       writeFileSync(join(repository, 'test_case.py'), unittest);
       const said = await script(`
       python3 wheel.py && python3 -m venv .venv && . .venv/bin/activate
       pip install --quiet --disable-pip-version-check --no-index --find-links . hello-box
-      hello-box && python -m unittest 2>&1`);
-      assert.match(said, /^hello from a wheel\n[^]*Ran 2 tests in [^]*\nOK\n$/);
+      hello-box && python -m unittest 2>&1
+      pytest -q 2>&1`);
+      assert.match(said, /^hello from a wheel\n[^]*Ran 2 tests in [^]*\nOK\n[^]*\n2 passed in /);
     });
 
     it('compilers of the machine make programs that run', { skip: lacks('cc') }, async () => {
@@ -325,6 +328,11 @@ describe('programs in a box', { skip }, () => {
             () => undefined,
           );
         assert.equal(await waitFor('the page', text), 'one\n');
+        for (const Shown of noBrowser === undefined ? thisTurn([Browser]) : []) {
+          await using browser = await Shown.start();
+          const page = await browser.open(`http://127.0.0.1:${port}/file.txt`);
+          await page.until('document.body?.innerText.trim() === "one"');
+        }
         child.kill('SIGINT');
         await end;
         assert.equal(await text(), undefined);
