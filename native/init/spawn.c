@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/pid_one.h"
 #include "common/set_id.h"
 #include "init/fork_thread.h"
 #include "init/trace.h"
@@ -47,15 +48,6 @@ const char *spawn_step_text(int32_t step) {
     case STEP_TRACE: return "the trace of paths";
     default: return "the program";
   }
-}
-
-void raise_oom_score(void) {
-  int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return;
-  /* Refused where the score is higher already, and then there is nothing to do. */
-  ssize_t ignored = write(fd, "500", 3);
-  (void)ignored;
-  (void)close(fd);
 }
 
 int become(uid_t uid, gid_t gid) {
@@ -120,7 +112,7 @@ static _Noreturn void run_child(const struct exec_request *spec, const struct ch
   close_from(CHILD_STATUS_FD + (is_traced ? 2 : 1));
   if (setsid() < 0) fail(STEP_SESSION, errno);
   if (spec->tty && ioctl(0, TIOCSCTTY, 0) != 0) fail(STEP_TERMINAL, errno);
-  raise_oom_score();
+  pid_one_child_goes_first();
   if (limit_open_files(spec->open_files_max) != 0) fail(STEP_LIMITS, errno);
   if (become(spec->uid, spec->gid) != 0) fail(STEP_USER, errno);
   if (chdir(spec->cwd) != 0) fail(STEP_CWD, errno); /* As that user: what it may not enter is refused. */

@@ -29,8 +29,6 @@ struct spawn_failure {
 int spawn(const struct exec_request *spec, int null_fd, struct spawned *out);
 const char *spawn_step_text(int32_t step);
 
-/* For children that work on request: they go before PID 1 when memory runs out. */
-void raise_oom_score(void);
 /* Becomes uid and gid without supplementary groups. Returns 0 or -1 with errno. */
 int become(uid_t uid, gid_t gid);
 

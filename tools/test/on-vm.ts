@@ -12,7 +12,7 @@ import { emptyTally, type Tally } from './tally.ts';
 const sample = ['tests/e2e/api-jobs.test.ts'];
 
 /** With `--long`: each has passed so. Others are run by naming them. */
-const whole = [
+export const whole: readonly string[] = [
   ...sample,
   'tests/e2e/access.test.ts',
   'tests/e2e/admission.test.ts',
@@ -113,11 +113,121 @@ const whole = [
   'tests/security/programs.test.ts',
 ];
 
+/** Those that are not: what is said of them holds for the whole file. A new file is here or in `whole`: `main.test.ts`. */
+export const besides: readonly { readonly why: string; readonly files: readonly string[] }[] = [
+  {
+    why: 'makes no sandbox',
+    files: [
+      'tests/e2e/api-local-users.test.ts',
+      'tests/e2e/certificate.test.ts',
+      'tests/e2e/cli-documents.test.ts',
+      'tests/e2e/cli-mounts.test.ts',
+      'tests/e2e/cli-older-daemon.test.ts',
+      'tests/e2e/crowd.test.ts',
+      'tests/e2e/first-start.test.ts',
+      'tests/e2e/sdk-liars.test.ts',
+      'tests/faults/detach.test.ts',
+      'tests/security/compromised-daemon.test.ts',
+      'tests/security/dot-env.test.ts',
+      'tests/security/own-files.test.ts',
+    ],
+  },
+  {
+    why: 'boxes and other sandboxes of `from.host`, which are no VMs',
+    files: [
+      'tests/e2e/box-caches.test.ts',
+      'tests/e2e/box-devices.test.ts',
+      'tests/e2e/box-doctor.test.ts',
+      'tests/e2e/box-git.test.ts',
+      'tests/e2e/box-learn.test.ts',
+      'tests/e2e/box-nesting.test.ts',
+      'tests/e2e/box-policy.test.ts',
+      'tests/e2e/box-ports.test.ts',
+      'tests/e2e/box-programs.test.ts',
+      'tests/e2e/box-seed.test.ts',
+      'tests/e2e/box-sockets.test.ts',
+      'tests/e2e/box-standby.test.ts',
+      'tests/e2e/box.test.ts',
+      'tests/e2e/host-root.test.ts',
+      'tests/e2e/srt-module.test.ts',
+      'tests/e2e/srt.test.ts',
+      'tests/security/box-attacks.test.ts',
+      'tests/security/box-elsewhere.test.ts',
+      'tests/security/box-git.test.ts',
+      'tests/security/box-huge.test.ts',
+      'tests/security/box-kills.test.ts',
+      'tests/security/box-nesting.test.ts',
+      'tests/security/box-outside.test.ts',
+      'tests/security/box-races.test.ts',
+      'tests/security/box-repository.test.ts',
+    ],
+  },
+  {
+    why: 'about microVMs, and says itself what is one',
+    files: [
+      'tests/e2e/firecracker.test.ts',
+      'tests/e2e/microvm-fork.test.ts',
+      'tests/e2e/microvm-kvm.test.ts',
+      'tests/e2e/microvm-limits.test.ts',
+      'tests/e2e/microvm-memory.test.ts',
+      'tests/e2e/microvm-mounts.test.ts',
+      'tests/e2e/microvm-snapshot.test.ts',
+      'tests/e2e/microvm-stopped.test.ts',
+      'tests/e2e/microvm-thrash.test.ts',
+      'tests/e2e/microvm.test.ts',
+      'tests/e2e/vm-module.test.ts',
+      'tests/faults/microvm-full-disk.test.ts',
+      'tests/faults/microvm-kills.test.ts',
+      'tests/faults/microvm-restore.test.ts',
+      'tests/faults/microvm.test.ts',
+      'tests/security/microvm-attacks.test.ts',
+      'tests/security/microvm-control.test.ts',
+      'tests/security/microvm-own-kernel.test.ts',
+      'tests/security/tap.test.ts',
+    ],
+  },
+  {
+    why: 'asks the launcher or the kernel for its sandboxes, and no daemon',
+    files: [
+      'tests/security/controls.test.ts',
+      'tests/security/file-controls.test.ts',
+      'tests/security/upper-evasion.test.ts',
+    ],
+  },
+  {
+    why: 'about what sandboxes share that have the host’s kernel: its counts, device nodes, freezer',
+    files: [
+      'tests/faults/stuck-pause.test.ts',
+      'tests/security/counted.test.ts',
+      'tests/security/devices.test.ts',
+    ],
+  },
+  {
+    why: 'about the directories and images that uppers are without a guest’s disk, and snapshots of their changes',
+    files: [
+      'tests/e2e/snapshots-share.test.ts',
+      'tests/faults/overcommitted-disk.test.ts',
+      'tests/faults/reserve.test.ts',
+      'tests/faults/upper-errors.test.ts',
+    ],
+  },
+  {
+    why: 'an earlier release, which has no VMs, begins',
+    files: ['tests/faults/upgrade.test.ts'],
+  },
+  {
+    why: 'starts its daemon as a reader or the benchmark does, with an environment of its own',
+    files: ['tests/e2e/bench.test.ts', 'tests/e2e/readme.test.ts', 'tests/faults/log-reader-gone.test.ts'],
+  },
+];
+
+export const filesOnVms = 'tests/{e2e,egress,security,faults}/*.test.ts';
+
 const minute = 60_000;
 
 const onVm: Suite = {
   name: 'on-vm',
-  patterns: ['tests/{e2e,egress,security,faults}/*.test.ts'],
+  patterns: [filesOnVms],
   filesAtOnce: 2,
   fileMsMax: 10 * minute,
   fileMsMaxLong: 60 * minute,
