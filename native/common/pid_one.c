@@ -101,6 +101,15 @@ int pid_one_confine(void) {
 
 int pid_one_disarm(void) { return is_confined ? confine_capabilities(false) : 0; }
 
+void pid_one_child_goes_first(void) {
+  int fd = open("/proc/self/oom_score_adj", O_WRONLY); /* With O_CLOEXEC musl has a second call for it. */
+  if (fd < 0) return;
+  /* Refused where the score is higher already, and then there is nothing to do. */
+  ssize_t ignored = write(fd, "500", 3);
+  (void)ignored;
+  (void)close(fd);
+}
+
 /* Ends the children of one of our threads, and returns how many there were. */
 static int end_children_of(const char *thread) {
   char path[64];

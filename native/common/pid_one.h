@@ -13,6 +13,8 @@ int pid_one_signals(void);
 int pid_one_confine(void);
 /* Gives up the capabilities that are left, in it or in a child of it; as `pid_one_confine`. */
 int pid_one_disarm(void);
+/* For children that work on request: they go before PID 1, and before the host's own, when memory runs out. */
+void pid_one_child_goes_first(void);
 /* Ends all descendants: those that lose their parent become children of this process, the reaper. */
 void pid_one_end_descendants(void);
 

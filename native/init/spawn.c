@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/pid_one.h"
 #include "common/set_id.h"
 #include "init/fork_thread.h"
 #include "init/trace.h"
@@ -57,15 +58,6 @@ const char *spawn_step_text(int32_t step) {
     case STEP_TRACE: return "the trace of paths";
     default: return "the program";
   }
-}
-
-void raise_oom_score(void) {
-  int fd = open("/proc/self/oom_score_adj", O_WRONLY); /* With O_CLOEXEC musl has a second call for it. */
-  if (fd < 0) return;
-  /* Refused where the score is higher already, and then there is nothing to do. */
-  ssize_t ignored = write(fd, "500", 3);
-  (void)ignored;
-  (void)close(fd);
 }
 
 int become(uid_t uid, gid_t gid) {
@@ -134,7 +126,7 @@ static _Noreturn void run_child(const struct exec_request *spec, const struct ch
   close_from(is_traced ? CHILD_TRACE_FD + 1 : CHILD_STATUS_FD + (ends->status >= 0));
   if (setsid() < 0) fail(ends, STEP_SESSION, errno);
   if (spec->tty && ioctl(0, TIOCSCTTY, 0) != 0) fail(ends, STEP_TERMINAL, errno);
-  raise_oom_score();
+  pid_one_child_goes_first();
   if (limit_open_files(spec->open_files_max) != 0) fail(ends, STEP_LIMITS, errno);
   if (become(spec->uid, spec->gid) != 0) fail(ends, STEP_USER, errno);
   if (chdir(spec->cwd) != 0) fail(ends, STEP_CWD, errno); /* As that user: what it may not enter is refused. */

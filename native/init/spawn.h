@@ -32,8 +32,6 @@ const char *spawn_step_text(int32_t step);
 /* Of the last child of the fork thread, once the thread is free or the child has ended. NULL: it was started. */
 const struct spawn_failure *spawn_thread_failure(void);
 
-/* For children that work on request: they go before PID 1 when memory runs out. */
-void raise_oom_score(void);
 /* Becomes uid and gid without supplementary groups. Returns 0 or -1 with errno. */
 int become(uid_t uid, gid_t gid);
 

@@ -11,9 +11,9 @@
 
 #include "common/descriptor.h"
 #include "common/loop.h"
+#include "common/pid_one.h"
 #include "init/file.h"
 #include "init/request.h"
-#include "init/spawn.h"
 #include "init/watches.h"
 
 enum {
@@ -70,7 +70,7 @@ static int open_inotify(void) {
 static _Noreturn void run(int own_end) {
   if (dup2(own_end, CHANNEL) < 0) _exit(1);
   close_from(CHANNEL + 1);
-  raise_oom_score();
+  pid_one_child_goes_first();
   /* Without an instance every watch is refused with the reason. */
   int inotify = open_inotify();
   if (loop_start() != 0) _exit(1);

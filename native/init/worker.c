@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/pid_one.h"
 #include "init/connection.h"
 #include "init/file.h"
 #include "init/machine.h"
@@ -99,7 +100,7 @@ static _Noreturn void run_worker(const struct operation *operation, int socket, 
   (void)signal(SIGXFSZ, SIG_IGN);
   /* PID 1 uses this socket no more, so the shared flag is ours. */
   if (set_blocking(WORKER_SOCKET, true) != 0) _exit(1);
-  raise_oom_score();
+  pid_one_child_goes_first();
   uint64_t uid = geteuid(), gid = getegid();
   if (!request_integer(FIELD_UID, 0, UINT32_MAX - 1, &uid) || !request_integer(FIELD_GID, 0, UINT32_MAX - 1, &gid)) {
     answer_bad_request(WORKER_SOCKET, "the user is out of range");

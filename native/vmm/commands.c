@@ -108,6 +108,7 @@ static _Noreturn void run_child(const struct command *command, char *const *word
   if (is_fit && command->remembers) remember(status);
   if (is_fit && place(output, status)) {
     (void)setsid();
+    pid_one_child_goes_first();
     sigset_t none;
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);

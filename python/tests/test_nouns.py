@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from squash import AsyncSquash, BadRequest, Conflict, NotFound, Squash, Unauthorized, types
 
-from . import LAYERS, MODULES
+from . import LAYERS, MODULES, ON_VMS
 
 if TYPE_CHECKING:
     from squash.options import ModuleDescribeOptions, TierSetMessage
@@ -67,11 +67,17 @@ class Sync(unittest.TestCase):
         self.squash.volumes.create("kept")
         for expected in ("", "once\n"):
             with self.squash.sandboxes.create(from_=LAYERS) as box:
+                if ON_VMS:
+                    box.pause(keep="files")
                 mount = box.mounts.attach("/mnt", volume="kept")
+                if ON_VMS:
+                    box.resume()
                 self.assertEqual([each.path for each in box.mounts.list()], ["/mnt"])
                 self.assertEqual(box.exec("touch /mnt/a; cat /mnt/a; echo once > /mnt/a").stdout, expected)
                 with self.assertRaises(Conflict):
                     self.squash.volumes.remove("kept")
+                if ON_VMS:
+                    box.pause(keep="files")
                 box.mounts.detach(mount)
         self.assertEqual(self.squash.volumes.get("kept").name, "kept")
         self.squash.volumes.remove("kept")

@@ -15,6 +15,7 @@ import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { packModule, repository } from '../support/base-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { patience } from '../support/wait.ts';
 
 const runFile = promisify(execFile);
 const programs = join(repository, 'node_modules/.bin');
@@ -45,7 +46,11 @@ async function run(program: string, ...words: readonly string[]): Promise<string
     JSON_VALIDATOR_CACHE_PATH: 'schemas',
   };
   try {
-    const { stdout, stderr } = await runFile(program, words, { cwd: folder, env, timeout: 60_000 });
+    const { stdout, stderr } = await runFile(program, words, {
+      cwd: folder,
+      env,
+      timeout: 60_000 * patience,
+    });
     return stdout + stderr;
   } catch (error) {
     const { stdout, stderr } = error as { readonly stdout: string; readonly stderr: string };

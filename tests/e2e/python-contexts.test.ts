@@ -10,6 +10,7 @@ import { repository } from '../support/base-layer.ts';
 import { interpreterModules } from '../support/clients-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { checkSession, isSingleId, noApt, sessionSettings } from '../support/data-session.ts';
+import { patience } from '../support/wait.ts';
 
 const python = '/usr/bin/python3';
 
@@ -33,7 +34,11 @@ async function run(words: readonly string[]): Promise<string> {
     PYTHONDONTWRITEBYTECODE: '1',
     PYTHONPATH: join(repository, 'python'),
   };
-  const { stdout, stderr } = await promisify(execFile)(python, words, { cwd: folder, env, timeout: 120_000 });
+  const { stdout, stderr } = await promisify(execFile)(python, words, {
+    cwd: folder,
+    env,
+    timeout: 120_000 * patience,
+  });
   return stdout + stderr;
 }
 

@@ -12,6 +12,7 @@ import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { quickstartModules, repository } from '../support/base-layer.ts';
 import { endOf } from '../support/cli.ts';
+import { isOnVms } from '../support/backend.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { patience } from '../support/wait.ts';
 
@@ -35,6 +36,7 @@ async function run(program: string, words: readonly string[], cwd: string): Prom
     PATH: '/usr/bin:/bin',
     HOME: folder,
     SQUASH_API: daemon.url,
+    TEST_BACKEND: isOnVms ? 'vm' : '',
     PYTHONDONTWRITEBYTECODE: '1',
     MYPY_CACHE_DIR: join(folder, 'mypy'),
   };

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import { Squash } from '@squash/sdk';
+import { isOnVms, written } from '../support/backend.ts';
 import { TestBucket } from '../support/bucket.ts';
 import { repository } from '../support/base-layer.ts';
 import { endOf, squash, squashOk } from '../support/cli.ts';
@@ -173,12 +174,17 @@ test('one more snapshot sends its change, and another machine restores each with
   const total = (sizes: ReadonlyMap<string, number>): number =>
     [...sizes.values()].reduce((a, b) => a + b, 0);
   const changes = await keys('changes');
-  assert.deepEqual([...changes.keys()].sort(), ['s1.squashfs', 's2.squashfs', 's3.squashfs']);
+  // Each of a microVM is whole, and lies on none.
+  const whole = isOnVms ? ['s0', 's1', 's2', 's3'] : ['s0'];
+  assert.deepEqual([...changes.keys()].sort(), isOnVms ? [] : ['s1.squashfs', 's2.squashfs', 's3.squashfs']);
   assert.ok(total(changes) < 60_000, String(total(changes)));
   // The whole one, and each change that another lies on, once.
   const pieces = [...(await keys('pieces')).keys()];
-  assert.equal(pieces.length, 3);
-  assert.deepEqual([...(await keys('snapshots')).keys()], ['s0.squashfs']);
+  assert.equal(pieces.length, isOnVms ? 0 : 3);
+  assert.deepEqual(
+    [...(await keys('snapshots')).keys()].sort(),
+    whole.map((label) => `${label}.squashfs`),
+  );
   // What goes here goes there from no other: also when its label is another's.
   for (const label of ['s0', 's1', 's2'])
     await one.request('DELETE', `/v1/sandboxes/chain/snapshots/${label}`);
@@ -212,6 +218,7 @@ test('one more snapshot sends its change, and another machine restores each with
     's3 local',
   ]);
   nothingLeft(two);
+  if (isOnVms) return;
   // A piece that is not there any more: the snapshots that lie on it are refused, and nothing of them stays. Those of the newest are its own.
   const now = await keys('pieces');
   const piece = pieces.find((name) => now.has(name));
@@ -264,7 +271,7 @@ test('a snapshot that could not be pushed is found again by the next daemon, and
   await using daemon = await machine();
   await module(daemon, '610-missed');
   await create(daemon, 'late', { layers: '000-base-test,610-missed' });
-  await exec(daemon, 'late', 'echo late > /late');
+  await exec(daemon, 'late', `echo late > /late${written}`);
   bucket.fault = () => 'refuse';
   await take(daemon, 'late', 'l');
   await waitFor('it is told', async () => (await problems(daemon)).includes('bucket_unavailable'));

@@ -17,11 +17,12 @@ import { olderNode } from '../../tools/test/allowed-skips.ts';
 import { quickstartModules, repository } from '../support/base-layer.ts';
 import { Browser, noBrowser } from '../support/browser.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { patience } from '../support/wait.ts';
 
 const run = promisify(execFile);
 const token = 'the-operators-token';
 /** Each sandbox is on the disk before it is told: behind what others write there that took half a minute. */
-const hungMs = 150_000;
+const hungMs = 150_000 * patience;
 
 /** What every runtime has: `tell` is `console.log`, or the page's. */
 const program = `import { NotFound, Squash, TimedOut } from '@squash/sdk';

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
+import { isOnVms } from '../support/backend.ts';
 import { serveWords, TestDaemon } from '../support/daemon.ts';
 
 test('a daemon whose log nobody reads any more goes on', async () => {
@@ -16,6 +17,7 @@ test('a daemon whose log nobody reads any more goes on', async () => {
       SQUASH_DATA: daemon.dataDir,
       SQUASH_PORT: String(daemon.port),
       SQUASH_LOG_LEVEL: 'debug',
+      ...(isOnVms ? { SQUASH_BACKEND: 'vm' } : {}),
     },
     stdio: ['ignore', 'ignore', 'pipe'],
   });

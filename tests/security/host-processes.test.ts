@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { enterCommand } from '../../base/src/daemon-command.ts';
+import { isOnVms } from '../support/backend.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { baseCgroupsOf, processes, processesOf } from '../support/leaks.ts';
 
@@ -42,6 +43,12 @@ test('the launcher and its helper are the last to be ended for want of memory, s
   const cmd = `(${lower}) 2>/dev/null; cat /proc/1/oom_score_adj /proc/self/oom_score_adj`;
   const { json } = await daemon.request('POST', `${sandboxes}/dev/exec`, { cmd });
   assert.equal(json.stdout, '0\n500\n');
+  if (!isOnVms) return;
+  // Its memory is the monitor's, which is what a host without memory is to end.
+  const outside = ['--listen-fd', 'qemu-system'].map((part) =>
+    processesOf(daemon.dataDir).flatMap(({ pid, command }) => (command.includes(part) ? scoreOf(pid) : [])),
+  );
+  assert.deepEqual(outside, [[0], [500]]);
 });
 
 test('daemon, egress process, launcher and helper are filtered, and no signal opens a debugger', async () => {

@@ -7,6 +7,7 @@ import {
   chmodSync,
   cpSync,
   existsSync,
+  globSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -17,6 +18,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { filesFor } from './as-user.ts';
+import { besides, filesOnVms, whole } from './on-vm.ts';
 import { inTurns } from './suites.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -229,14 +231,15 @@ test('three turns have had all files that a user runs', () => {
   }
 });
 
-test('files that are chosen for microVMs, or take turns, are there', () => {
-  const text = readFileSync(join(root, 'tools/test/on-vm.ts'), 'utf8');
-  const files = [
-    ...[...text.matchAll(/'(tests\/[^'*{]+)'/g)].map(([, path = '']) => path),
-    ...inTurns.flat(),
-  ];
-  assert.ok(files.length > 5);
-  for (const path of files) assert.ok(existsSync(join(root, path)), path);
+test('files that take turns are there', () => {
+  for (const path of inTurns.flat()) assert.ok(existsSync(join(root, path)), path);
+});
+
+test('each file of the suites of sandboxes runs with microVMs, or is named with why it does not', () => {
+  const named = [...whole, ...besides.flatMap(({ files }) => files)];
+  const there = globSync(filesOnVms, { cwd: root });
+  assert.ok(there.length > 150);
+  assert.deepEqual(named.toSorted(), there.toSorted());
 });
 
 test('files that are chosen for ordinary users are there', () => {

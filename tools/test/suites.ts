@@ -124,6 +124,7 @@ export const inTurns: readonly (readonly string[])[] = [
     'tests/e2e/presets.test.ts',
     'tests/e2e/python-contexts.test.ts',
     'tests/e2e/s3-snapshots.test.ts',
+    'tests/faults/microvm-full-disk.test.ts',
     'tests/faults/microvm-restore.test.ts',
     'tests/egress/combinations.test.ts',
     'tests/security/microvm-own-kernel.test.ts',

@@ -6,6 +6,9 @@ import assert from 'node:assert/strict';
 import type { ErrorKind } from '../errors.ts';
 import type { ExecuteOptions, ExecuteResult, ResolvedProvider, ToolTree } from '../types.ts';
 
+/** A row whose work is long takes so many times as long where the machine that runs it is emulated. */
+export const patience = Number(process.env['TEST_PATIENCE'] ?? 1);
+
 export type Expect = (result: ExecuteResult) => void;
 
 export interface Case {

@@ -1,6 +1,6 @@
 /** Attacks on the run's own machinery: forged frames, the end of the process, timers and rejections without number, the source itself. */
 import assert from 'node:assert/strict';
-import { attempts, type Case, fails, nothingEscaped, returns } from './case.ts';
+import { attempts, type Case, fails, nothingEscaped, patience, returns } from './case.ts';
 
 const tools = () => ({ echo: (x: unknown) => x });
 
@@ -113,7 +113,7 @@ console.log(deep); console.log({ toString() { throw 1 }, get x() { throw 2 } });
     name: 'D51 a hundred thousand unhandled rejections',
     everywhere: true,
     code: 'for (let i = 0; i < 1e5; i++) Promise.reject(new Error("r" + i)); await new Promise((r) => setTimeout(r, 20)); return 1',
-    options: () => ({ limits: { wallMs: 20_000 } }),
+    options: () => ({ limits: { wallMs: 20_000 * patience, cpuMs: 10_000 * patience } }),
     expect: ({ result, warnings, errorInfo }) => {
       // V8 may run out of a small heap first; what matters is that nothing of the host suffers.
       assert.ok(result === 1 || errorInfo?.kind === 'memory', errorInfo?.message);

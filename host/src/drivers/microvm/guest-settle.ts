@@ -9,7 +9,7 @@ const settleMsMax = 30_000;
 
 /** One that does not answer, or lies, loses what it has not written; nobody waits for it longer. @param connect to its squash-vmm @param thaw it may stand still */
 export async function settleGuest(
-  connect: (signal?: AbortSignal) => Promise<Duplex>,
+  connect: (signal: AbortSignal) => Promise<Duplex>,
   thaw: () => Promise<void>,
 ): Promise<void> {
   const late = AbortSignal.timeout(settleMsMax);

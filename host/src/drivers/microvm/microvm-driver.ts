@@ -36,6 +36,7 @@ import { GuestClient } from '../../guest/client.ts';
 import { hasNetwork } from '../namespace/host-limits.ts';
 import { launchMount, relativeTo, upperPath } from '../namespace/launch-paths.ts';
 import { NamespaceDriver, type NamespaceDriverOptions } from '../namespace/namespace-driver.ts';
+import { FullDisk } from './full-disk.ts';
 import { startFailure } from './guest-boot.ts';
 import { settleGuest } from './guest-settle.ts';
 import { type GuestUpperOptions, packGuestUpper, unpackGuestUpper } from './guest-upper.ts';
@@ -92,6 +93,7 @@ export class MicrovmDriver extends NamespaceDriver {
   readonly #forks: VmForks;
   readonly #acceleration: Acceleration;
   readonly #turns = new StartTurns();
+  readonly #fullDisk: FullDisk;
   readonly #hasNetwork: boolean;
   readonly #vms = new Map<SandboxId, RunningSandbox>();
   /** Those of them that stand still. */
@@ -131,6 +133,9 @@ export class MicrovmDriver extends NamespaceDriver {
       probe: (module, signal) => probeGuest(host, { vmm, module, accelerator: 'kvm' }, signal),
     });
     this.#hasNetwork = hasNetwork(options.capabilities);
+    const awake = (): readonly ToVmm[] =>
+      [...this.#vms.values()].filter(({ id }) => !this.#still.has(id)).map((each) => this.#toVmm(each));
+    this.#fullDisk = new FullDisk(vmm, () => this.room().disk, awake);
   }
 
   /** A guest's disk holds to its size by itself, so what holds it needs no file system of its own. */
@@ -298,7 +303,11 @@ export class MicrovmDriver extends NamespaceDriver {
   }
 
   #forked(running: RunningSandbox, copies: MachineCopies): RunningVm {
-    return { id: running.id, copies, connect: (signal) => super.connect(running, signal) };
+    return { id: running.id, copies, connect: this.#toVmm(running) };
+  }
+
+  #toVmm(running: RunningSandbox): ToVmm {
+    return (giveUp) => super.connect(running, giveUp);
   }
 
   /** What runs in it now is the module's. Who once took its VMM over may have written other programs over those. */
@@ -338,7 +347,7 @@ export class MicrovmDriver extends NamespaceDriver {
       },
     );
     using console = new ConsoleTail();
-    const connect: ToVmm = (giveUp) => super.connect(running, giveUp);
+    const connect = this.#toVmm(running);
     try {
       const late = AbortSignal.timeout(bootMsMax);
       const giveUp = signal === undefined ? late : AbortSignal.any([signal, late]);
@@ -359,11 +368,7 @@ export class MicrovmDriver extends NamespaceDriver {
     const vm = this.#vms.get(id);
     this.#vms.delete(id);
     this.#still.delete(id);
-    if (vm !== undefined && !forGood)
-      await settleGuest(
-        (signal) => super.connect(vm, signal),
-        () => this.thaw(id),
-      );
+    if (vm !== undefined && !forGood) await settleGuest(this.#toVmm(vm), () => this.thaw(id));
     await super.stop(id, forGood);
   }
 
@@ -389,7 +394,7 @@ export class MicrovmDriver extends NamespaceDriver {
   override async limit(id: SandboxId, change: LimitChange, giveUp: AbortSignal): Promise<LimitRest> {
     const running = this.#vms.get(id);
     if (running === undefined) return await super.limit(id, change, giveUp);
-    const connect: ToVmm = (signal) => super.connect(running, signal);
+    const connect = this.#toVmm(running);
     const hold = async (limits: SandboxLimits): Promise<void> =>
       void (await super.limit(id, { ...change, limits }, giveUp));
     return await limitVm({ id, connect, vmm: this.#vmm, guest: this.#guest(running), hold }, change, giveUp);
@@ -457,6 +462,7 @@ export class MicrovmDriver extends NamespaceDriver {
   }
 
   override async [Symbol.asyncDispose](): Promise<void> {
+    this.#fullDisk[Symbol.dispose]();
     await this.#acceleration[Symbol.asyncDispose]();
     await super[Symbol.asyncDispose]();
   }

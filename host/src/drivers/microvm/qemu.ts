@@ -5,6 +5,7 @@
  * is yet to be run on one that starts guests.
  */
 import { availableParallelism, cpus } from 'node:os';
+import { retryMachine } from './full-disk.ts';
 import { freePagesWord, guestWords, makeUpper, networkWords } from './guest-boot.ts';
 import { goOnMachine, partMachine, saveMachine, wakeMachine } from './qemu-copies.ts';
 import { balloonMachine, machineSize } from './qemu-size.ts';
@@ -86,6 +87,7 @@ export const qemu: Vmm = {
     goOn: (control, signal) => goOnMachine(control, vsockPlace, signal),
     wake: (control, signal) => wakeMachine(control, vsockPlace, signal),
   },
+  retry: retryMachine,
   sizes: { processors, of: machineSize, balloon: balloonMachine },
 };
 
@@ -198,7 +200,8 @@ function processorOptions(plan: VmPlan): readonly Option[] {
 /** The lowers, topmost first, and the upper. */
 function diskOptions(plan: VmPlan, backing?: (at: number) => string): readonly Option[] {
   const lowers = plan.lowers.map((path, at) => ({ name: `l${at}`, path, mode: 'readonly=on' }));
-  const mode = 'cache=writeback,discard=unmap,detect-zeroes=unmap';
+  // Where the host has no room the machine stands still: `full-disk.ts`.
+  const mode = 'cache=writeback,discard=unmap,detect-zeroes=unmap,werror=enospc';
   return [...lowers, { name: 'upper', path: plan.upper.path, mode }].flatMap(({ name, path, mode }, at) => [
     ['drive', `id=${name},${backing?.(at) ?? `file=${path},format=raw`},if=none,${mode}`] as const,
     ['device', `virtio-blk-device,drive=${name},serial=${name}`] as const,

@@ -60,6 +60,8 @@ export interface Vmm {
   start(plan: VmPlan): VmmStart;
   /** Where the machine does not boot by itself then: `open` gives streams to its control socket. @throws vm_unavailable, launch_failed */
   boot?(plan: VmPlan, open: () => Promise<Duplex>, signal: AbortSignal): Promise<void>;
+  /** Of one that stands still where the host's disk has no room. @param control a stream of its control socket */
+  retry?(control: Duplex, signal: AbortSignal): Promise<void>;
   readonly copies?: MachineCopies;
   readonly sizes?: MachineSizes;
 }
