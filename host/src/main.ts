@@ -11,6 +11,7 @@
  */
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import packageJson from '../../package.json' with { type: 'json' };
@@ -57,6 +58,8 @@ async function serveUntilEnd(
   capabilities.catch(() => undefined);
   const build = egressBuild(version);
   const egress = await FirstEgress.start({ config, build, launcher, log });
+  // By then the launcher has the question, and looks at this host while the thread loads.
+  await nextTurn();
   const daemon = await loadDaemon();
   const begun = { version, started, stopping, stack, launcher, capabilities, build, egress, unsaved, log };
   return await daemon.runDaemon(loaded, begun);
