@@ -89,10 +89,9 @@ static void read_and_wait(struct stream *stream) {
 }
 
 static void output_ready(void *owner, uint32_t events) {
+  (void)events; /* A hang-up alone says nothing: the kernel looks for bytes first, and a writer may write and end between its two looks. */
   struct stream *stream = owner;
-  /* A pipe whose last writer is gone, and nothing in it. */
-  if (events == EPOLLHUP && !stream->exec->tty) end_stream(stream, true);
-  else read_and_wait(stream);
+  read_and_wait(stream);
   if (stream->exec->client != NULL) exec_client->output(stream->exec->client);
   note_drained(stream->exec);
 }
