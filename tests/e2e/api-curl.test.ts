@@ -19,6 +19,7 @@ import type { KeyCreated, KeyList } from '@squash/contract/keys';
 import type { SshKey, SshKeyList } from '@squash/contract/ssh-keys';
 import type { Operation } from '@squash/contract/operations/operation';
 import { type OperationId, operations } from '@squash/contract/operations/table';
+import { isOnVms } from '../support/backend.ts';
 import { baseLayer, packModule, repository } from '../support/base-layer.ts';
 import { interpreterModules } from '../support/clients-layer.ts';
 import { endOf } from '../support/cli.ts';
@@ -52,6 +53,7 @@ const world = {
     standsFor.set('cells/62/', `cells/${cell}/`);
   },
   paused: () => daemon.call('POST', '/v1/sandboxes/dev/pause'),
+  rested: () => daemon.call('POST', '/v1/sandboxes/dev/pause', { keep: 'files' }),
   process: () =>
     daemon.call('POST', '/v1/sandboxes/dev/processes', { shell: 'echo ready; cat', stdin: true }),
   ended: () => daemon.call('POST', '/v1/sandboxes/dev/processes', { argv: ['echo', 'one'] }),
@@ -187,12 +189,15 @@ async function standing(): Promise<readonly { readonly id: number }[]> {
   return (await daemon.call('GET', '/v1/standing-approvals')) as readonly { readonly id: number }[];
 }
 
+/** What only a VM that rests can have changed. */
+const restedVm = isOnVms ? (['rested'] as const) : [];
+
 const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'sandbox.list': ['sandbox'],
   'sandbox.create': [],
   'sandbox.get': ['sandbox'],
   'sandbox.run': [],
-  'sandbox.update': ['sandbox'],
+  'sandbox.update': ['sandbox', ...restedVm],
   'sandbox.pause': ['sandbox'],
   'sandbox.resume': ['sandbox', 'paused'],
   'sandbox.destroy': ['sandbox'],
@@ -272,10 +277,10 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'volume.get': ['volume'],
   'volume.remove': ['volume'],
   'volume.snapshot': ['volume'],
-  'mount.attach': ['sandbox', 'volume'],
+  'mount.attach': ['sandbox', 'volume', ...restedVm],
   'mount.check': [],
-  'mount.list': ['sandbox', 'volume', 'mount'],
-  'mount.detach': ['sandbox', 'volume', 'mount'],
+  'mount.list': ['sandbox', 'volume', ...restedVm, 'mount'],
+  'mount.detach': ['sandbox', 'volume', ...restedVm, 'mount'],
   'image.pull': ['image'],
   'image.list': ['image'],
   'image.get': ['image'],

@@ -9,6 +9,7 @@ import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { isOnVms } from '../support/backend.ts';
 import { quickstartModules, repository } from '../support/base-layer.ts';
 import { cliEnvironment, endOf } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
@@ -99,7 +100,8 @@ const pages = [
 ] as const;
 
 for (const [page, count, printed] of thisTurn(pages)) {
-  test(`the commands of docs/${page} work in their order`, async () => {
+  const skip = isOnVms && page === 'volumes.md' ? 'a microVM gets a mount while it rests alone' : false;
+  test(`the commands of docs/${page} work in their order`, { skip }, async () => {
     const blocks = (await blocksOf(page)).slice(0, count);
     assert.equal(blocks.length, count);
     const env = { ...cliEnvironment(daemon), XDG_CONFIG_HOME: directory };
@@ -119,10 +121,11 @@ test('examples/groups shows two chats of different trust, an approval and a sche
         'started',
         'example-family: asked: held \\(trusted: message\\.others = hold\\)$',
         'example-family: the news of today: \\d+ messages so far$',
-        'example-friends: asked: denied \\(untrusted: message\\.others = deny\\)$',
-        'example-family: dinner is ready$',
-      ].join('[^]*'),
-      'm',
+        // Which is said first of these two, nobody says.
+        '(?=.*^\\d+ example-friends: asked: denied \\(untrusted: message\\.others = deny\\)$)',
+        '(?=.*^\\d+ example-family: dinner is ready$)',
+      ].join('.*'),
+      'ms',
     ),
   );
   assert.equal(
