@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -31,7 +32,16 @@ int pid_one_listen_descriptor(const char *word) {
   return *end != '\0' || number < 3 || number > 1048576 ? -1 : (int)number;
 }
 
+/* It touches its tables here and there, and there are many of it: it has the pages that it touches, also where the machine gives larger ones. */
+static void stay_small(void) {
+  extern char __bss_start[], _end[];
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  uintptr_t from = (uintptr_t)__bss_start & ~(page - 1);
+  (void)madvise((void *)from, (uintptr_t)_end - from, MADV_NOHUGEPAGE); /* Refused by a kernel without them. */
+}
+
 int pid_one_clean(int listen_fd, int first) {
+  stay_small();
   for (int fd = 0; fd < 3; fd++) {
     if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) return -1;
   }
