@@ -2,8 +2,9 @@
  * Paths of this machine as rules name them: canonical, with no link on the way. The daemon judges and opens them again by itself; what is
  * done here is only that a person may write `~/x`, `../y` and links.
  */
-import { lstatSync, realpathSync, statSync } from 'node:fs';
+import { type Dirent, lstatSync, opendirSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
+import { errnoOf } from './policy-problem.ts';
 
 /** Undefined where nothing is there, or where it can't be reached. */
 export function canonical(path: string): string | undefined {
@@ -56,4 +57,22 @@ export function isEverybodys(path: string): boolean {
 
 export function isDirectory(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
+/** One more than `max` where there are more. Undefined where it is missing or may not be read: a box has no more rights than whoever starts it. */
+export function entriesOf(directory: string, max = Number.POSITIVE_INFINITY): readonly Dirent[] | undefined {
+  try {
+    const entries: Dirent[] = [];
+    const open = opendirSync(directory, { bufferSize: 256 });
+    try {
+      for (let each = open.readSync(); each !== null && entries.length <= max; each = open.readSync())
+        entries.push(each);
+    } finally {
+      open.closeSync();
+    }
+    return entries;
+  } catch (cause) {
+    if (errnoOf(cause) === undefined) throw cause;
+    return undefined;
+  }
 }

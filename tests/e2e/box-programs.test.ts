@@ -312,11 +312,14 @@ describe('programs in a box', { skip }, () => {
         assert.equal((await box(['trust', 'add'])).code, 0);
         const printed = JSON.parse((await box(['run', '--print-policy', '--', 'true'])).stdout.toString());
         assert.deepEqual(printed.ports, { publish: ['0:8000'] });
-        const child = startCli(undefined, ['box', 'run', '--rm', '--', 'sh', '-c', serve], {
-          cwd: repository,
-          env,
-        });
+        const words = ['box', 'run', '--rm', '--', 'sh', '-c', serve];
+        const child = startCli(undefined, words, { cwd: repository, env });
         const end = endOf(child);
+        await using stack = new AsyncDisposableStack();
+        stack.defer(async () => {
+          child.kill('SIGINT');
+          await end;
+        });
         let said = '';
         child.stderr?.on('data', (part: Buffer) => {
           said += part.toString();

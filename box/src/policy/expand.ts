@@ -6,7 +6,7 @@
  * and one that hides and could not be finished within its bounds is an error. A literal path that is hidden holds whether
  * there is such a file or not.
  */
-import { lstatSync, opendirSync, realpathSync } from 'node:fs';
+import { lstatSync, realpathSync } from 'node:fs';
 import { isWithin } from '@squash/policy/paths/levels';
 import { cachePaths, cacheSettings, type CacheMode, type CacheName } from './bundles.ts';
 import type { PolicyFile } from './file-schema.ts';
@@ -25,6 +25,7 @@ import { isClosed as isClosedToAll } from '../closed.ts';
 import { isClosed } from './levels.ts';
 import { isPattern, type Positions, positionsFrom, splitPattern, step } from './pattern.ts';
 import { joined, parentOf } from './paths.ts';
+import { entriesOf } from '../host-paths.ts';
 import { errnoOf } from '../policy-problem.ts';
 
 /** Both absolute, without links. */
@@ -191,7 +192,7 @@ export function existing(path: string): string {
 
 /** `/` that is opened stands for what lies in it and is no box's to see by name: a box has a root of its own. */
 function expandRoot(rule: WrittenRule, home: string): readonly PathRule[] {
-  const names = entriesOf('/')?.map(({ name }) => joined('/', name)) ?? [];
+  const names = entriesOf('/', expandLimits.entriesMax)?.map(({ name }) => joined('/', name)) ?? [];
   return names
     .filter((path) => !notOfRoot.includes(path) && !isClosedToAll(path, home))
     .flatMap(literal)
@@ -254,7 +255,9 @@ function walk(start: string, names: readonly string[], { budget, bounds }: Work)
     if (budget.entries <= 0) return { paths, unfinished: `more than ${bounds.entriesMax} files` };
     if (performance.now() > budget.endsMs)
       return { paths, unfinished: `it took longer than ${bounds.timeMs} ms` };
-    for (const { name, isDirectory } of entries) {
+    for (const entry of entries) {
+      const { name } = entry;
+      const isDirectory = entry.isDirectory();
       const path = joined(directory, name);
       if (directory === '/' && ownTrees.includes(path)) continue;
       const { isMatch, below } = step(names, positions, name);
@@ -280,27 +283,6 @@ function mayBoxLookInto(directory: string): boolean {
     return facts?.isDirectory() === true && facts.uid === process.geteuid?.();
   } catch (cause) {
     return errnoOf(cause) !== 'ENOTDIR';
-  }
-}
-
-/** None where it is missing or may not be read: a box has no more rights than whoever starts it. */
-function entriesOf(
-  directory: string,
-  max: number = expandLimits.entriesMax,
-): readonly { readonly name: string; readonly isDirectory: boolean }[] | undefined {
-  try {
-    const entries: { readonly name: string; readonly isDirectory: boolean }[] = [];
-    const open = opendirSync(directory, { bufferSize: 256 });
-    try {
-      for (let each = open.readSync(); each !== null && entries.length <= max; each = open.readSync())
-        entries.push({ name: each.name, isDirectory: each.isDirectory() });
-    } finally {
-      open.closeSync();
-    }
-    return entries;
-  } catch (cause) {
-    if (errnoOf(cause) === undefined) throw cause;
-    return undefined;
   }
 }
 

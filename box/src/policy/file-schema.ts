@@ -142,6 +142,11 @@ const publishSchema = z.union(
   ],
   { error: 'ports.publish: a port of the box, or "LOCAL:PORT"; LOCAL 0: a free one' },
 );
+/** As a file says it: the number alone where both ports are the same. */
+export function publishedPort(word: string): string | number {
+  return word.includes(':') ? word : Number(word);
+}
+
 const portsShape = z.strictObject({
   host: z
     .array(portSchema)

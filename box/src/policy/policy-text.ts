@@ -1,5 +1,5 @@
 /** A resolved policy as a file that says the same, for `--print-policy` and `policy show`. Pure. */
-import type { PolicyFile } from './file-schema.ts';
+import { type PolicyFile, publishedPort } from './file-schema.ts';
 import type { Traced } from './layers.ts';
 import { limitNames, type ResolvedPolicy } from './merge.ts';
 
@@ -42,7 +42,7 @@ export function policyText(policy: ResolvedPolicy): PolicyText {
     ...((ports.host.length > 0 || ports.publish.length > 0) && {
       ports: {
         ...(ports.host.length > 0 && { host: values(ports.host) }),
-        ...(ports.publish.length > 0 && { publish: values(ports.publish).map(portOf) }),
+        ...(ports.publish.length > 0 && { publish: values(ports.publish).map(publishedPort) }),
       },
     }),
     ...(sockets.length > 0 && { sockets: { allow: values(sockets) } }),
@@ -50,10 +50,6 @@ export function policyText(policy: ResolvedPolicy): PolicyText {
     ...(nesting !== undefined && { nesting: true }),
     ...(limited.length > 0 && { limits: Object.fromEntries(limited) }),
   };
-}
-
-function portOf(word: string): string | number {
-  return word.includes(':') ? word : Number(word);
 }
 
 function openedMode(level: string | undefined): Exclude<PolicyFile['workdir'], undefined>['mode'] {

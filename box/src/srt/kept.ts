@@ -2,8 +2,9 @@
  * Names that stay read-only in what a command may write: those that git, shells, editors and agents obey. What is there is kept; what is
  * not there can't be, for something would have to be made on this machine: such names are told afterwards.
  */
-import { type Dirent, lstatSync, readdirSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
+import { entriesOf } from '../host-paths.ts';
 import { PolicyProblem } from '../policy-problem.ts';
 import { keptNames } from './map.ts';
 
@@ -30,7 +31,8 @@ export function keptBelow(root: string, { depth, allowGitConfig }: KeptWish): re
         throw new PolicyProblem([
           `${root} has more than ${directoriesMax} directories to look for protected names in: set mandatoryDenySearchDepth to ${Math.max(1, at)}`,
         ]);
-      const entries = entriesOf(directory);
+      // Closed to this user, as it will be in the box, or gone meanwhile: nothing.
+      const entries = entriesOf(directory) ?? [];
       const byName = new Map(entries.map((entry) => [entry.name, entry]));
       for (const name of names) {
         const [first = ''] = name.split('/');
@@ -58,14 +60,5 @@ export function isFound(path: string): boolean {
   } catch {
     // What it would lie in is a file (`.git` of a submodule or a linked worktree), or closed to this user, as it will be in the box.
     return false;
-  }
-}
-
-function entriesOf(directory: string): readonly Dirent[] {
-  try {
-    return readdirSync(directory, { withFileTypes: true });
-  } catch {
-    // Closed to this user, as it will be in the box, or gone meanwhile.
-    return [];
   }
 }

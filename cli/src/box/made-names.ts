@@ -5,6 +5,12 @@ import { printNote, visible } from '../output/print.ts';
 /** More is read by nobody. */
 const toldMax = 10;
 
+export function noteMade(maker: 'box' | 'command', path: string): void {
+  printNote(
+    `squash: the ${maker} made ${visible(path)}, which programs obey: look at it before you go on here`,
+  );
+}
+
 /** Before its command runs. @returns tells what is there more than now */
 export async function lookForMadeNames({ repository, paths }: BoxRules): Promise<() => void> {
   if (repository === undefined || paths[repository] !== 'rw') return () => {};
@@ -12,10 +18,7 @@ export async function lookForMadeNames({ repository, paths }: BoxRules): Promise
   const before = new Set(protectedNames(repository, 'first'));
   return () => {
     const made = protectedNames(repository, 'first').filter((path) => !before.has(path));
-    for (const path of made.slice(0, toldMax))
-      printNote(
-        `squash: the box made ${visible(path)}, which programs obey: look at it before you go on here`,
-      );
+    for (const path of made.slice(0, toldMax)) noteMade('box', path);
     if (made.length > toldMax) printNote(`squash: and ${made.length - toldMax} more such names`);
   };
 }

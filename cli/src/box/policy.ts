@@ -99,7 +99,7 @@ async function resolve(words: PolicyWords, place: BoxPlace): Promise<Resolution>
   refusePattern(cwd);
   const defaults = await defaultRules(words);
   const { resolvePolicy } = await import('@squash/box/policy/resolve');
-  const { checkPolicy } = await import('@squash/box/policy/file-schema');
+  const { checkPolicy, publishedPort } = await import('@squash/box/policy/file-schema');
   const said = {
     version: 1,
     fs: Object.fromEntries(words.named.map(({ word, level }) => [absolutePath(word, { cwd, home }), level])),
@@ -108,7 +108,7 @@ async function resolve(words: PolicyWords, place: BoxPlace): Promise<Resolution>
     env: words.env,
     sockets: { allow: words.sockets },
     devices: { allow: words.devices },
-    ports: { publish: words.publish.map((word) => (word.includes(':') ? word : Number(word))) },
+    ports: { publish: words.publish.map(publishedPort) },
     ...(words.nesting && { nesting: true }),
     limits: words.limits,
     ...(words.secrets !== undefined && { secrets: words.secrets }),

@@ -11,6 +11,7 @@ import cliPackage from '../../package.json' with { type: 'json' };
 import { withBoxDaemon } from '../box/daemon.ts';
 import { Interruption } from '../box/interruption.ts';
 import { asPolicyFailure, policyAlone } from '../box/policy.ts';
+import { noteMade } from '../box/made-names.ts';
 import { ControlLines } from '../box/control-lines.ts';
 import { readTextFile } from '../text-file.ts';
 import { SrtSession } from '../box/srt-session.ts';
@@ -126,8 +127,5 @@ function tellNotes({ mapped }: SrtWish): void {
 
 /** What is not there can't be kept from being made: whoever runs git or an editor next should know. */
 function tellMade({ absent }: SrtWish): void {
-  for (const path of absent.filter(isFound))
-    printNote(
-      `squash: the command made ${visible(path)}, which programs obey: look at it before you go on here`,
-    );
+  for (const path of absent.filter(isFound)) noteMade('command', path);
 }

@@ -42,6 +42,11 @@ export class FullDisk implements Disposable {
     clearInterval(this.#timer);
   }
 
+  /** Of one that stood still for another reason nobody knows what it would write. */
+  lookAgain(): void {
+    this.#isShort = true;
+  }
+
   async #look(): Promise<void> {
     const { retry } = this.#vmm;
     const vms = this.#vms();
@@ -53,8 +58,10 @@ export class FullDisk implements Disposable {
     this.#isBusy = true;
     for (const connect of vms) {
       const signal = AbortSignal.timeout(askMsMax);
-      // One that has ended or is hostile is no other's matter.
-      await controlled({ connect }, signal, (control) => retry(control, signal)).catch(() => undefined);
+      // One that has ended or is hostile is no other's matter; one that is only slow is asked again.
+      await controlled({ connect }, signal, (control) => retry(control, signal)).catch(() =>
+        this.lookAgain(),
+      );
     }
     this.#isBusy = false;
   }

@@ -379,7 +379,7 @@ export class MicrovmDriver extends NamespaceDriver {
 
   override async thaw(id: SandboxId): Promise<void> {
     await super.thaw(id);
-    this.#still.delete(id);
+    if (this.#still.delete(id)) this.#fullDisk.lookAgain();
   }
 
   override async list(): Promise<readonly RunningSandbox[]> {
