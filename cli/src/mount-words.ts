@@ -1,32 +1,54 @@
-/** `SOURCE:PATH[:ro|rw]` as the API has it, and where volumes and mounts are asked for. */
-import type { MountWish } from '@squash/contract/volume';
+/** `SOURCE:PATH[:MODE[,LEVEL=NAME…]]` as the API has it, and where volumes and mounts are asked for. */
+import type { MountPaths, MountWish } from '@squash/contract/volume';
 import type { Flags } from './arguments.ts';
 import { apiPath } from './client/client.ts';
 import { usageFailure } from './failure.ts';
 
+const modes = ['ro', 'cow', 'rw'] as const;
+const levels = ['hidden', 'deny', ...modes] as const;
+
 /** A source with a slash in front is a directory of the host, any other one a volume. @throws usage */
 export function parseMount(word: string): MountWish {
-  const [, source = '', path = '', mode] = /^(.+?):(\/.*?)(?::(ro|rw))?$/.exec(word) ?? [];
-  if (source === '') throw usageFailure(`"${word}" is no SOURCE:PATH, SOURCE:PATH:ro or SOURCE:PATH:rw`);
+  const [, source = '', path = '', how = ''] =
+    /^(.+?):(\/.*?)(?::((?:ro|cow|rw)(?:,.*)?))?$/s.exec(word) ?? [];
+  if (source === '')
+    throw usageFailure(
+      `"${word}" is no SOURCE:PATH, SOURCE:PATH:ro, SOURCE:PATH:rw or, of a directory of the host, SOURCE:PATH:cow and LEVEL=NAME behind it: /src:/src:cow,hidden=.env`,
+    );
+  const [mode, ...rest] = how.split(',');
   return {
     ...(source.startsWith('/') ? { host: source } : { volume: source }),
     path,
-    ...(mode === 'ro' || mode === 'rw' ? { mode } : {}),
+    ...modeOf(mode),
+    ...(rest.length > 0 && { paths: pathsOf(rest) }),
   };
 }
 
-/** `DIRECTORY[:PATH][:ro|rw]`, as the API checks it. */
+function modeOf(word: string | undefined): Pick<MountWish, 'mode'> {
+  const mode = modes.find((each) => each === word);
+  return mode === undefined ? {} : { mode };
+}
+
+/** @throws usage */
+function pathsOf(words: readonly string[]): MountPaths {
+  return Object.fromEntries(
+    words.map((word) => {
+      const cut = word.indexOf('=');
+      const level = levels.find((each) => each === word.slice(0, cut));
+      if (level === undefined) throw usageFailure(`"${word}" is no LEVEL=NAME: ${levels.join(', ')}`);
+      return [word.slice(cut + 1), level];
+    }),
+  );
+}
+
+/** `DIRECTORY[:PATH][:MODE]`, as the API checks it. */
 export function parseDirectory(word: string): {
   readonly host: string;
   readonly path?: string;
-  readonly mode?: 'ro' | 'rw';
+  readonly mode?: (typeof modes)[number];
 } {
-  const [, host = word, path, mode] = /^(.+?)(?::(\/.*?))?(?::(ro|rw))?$/s.exec(word) ?? [];
-  return {
-    host,
-    ...(path !== undefined && { path }),
-    ...((mode === 'ro' || mode === 'rw') && { mode }),
-  };
+  const [, host = word, path, mode] = /^(.+?)(?::(\/.*?))?(?::(ro|cow|rw))?$/s.exec(word) ?? [];
+  return { host, ...(path !== undefined && { path }), ...modeOf(mode) };
 }
 
 /** What `--volume` and `--mount` ask for. @throws usage */

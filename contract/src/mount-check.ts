@@ -6,11 +6,13 @@ import { z } from 'zod';
 import { ownerSchema } from './keys.ts';
 import { tierNameSchema } from './tiers.ts';
 import { boundedText } from './tolerant.ts';
+import type { MountPaths } from './volume.ts';
 
 /** A directory of the host that a sandbox is to have. */
 export interface HostWish {
   readonly path: string;
-  readonly mode: 'ro' | 'rw';
+  readonly mode: 'ro' | 'cow' | 'rw';
+  readonly paths?: MountPaths | undefined;
   /** Of the sandbox. */
   readonly owner: string;
 }
@@ -18,7 +20,7 @@ export interface HostWish {
 export const mountCheckBodySchema = z.strictObject({
   host: boundedText('host', 4_096).describe('the directory of the host'),
   path: boundedText('path', 4_096).exactOptional().describe('where the sandbox would have it'),
-  mode: z.enum(['ro', 'rw']).default('ro'),
+  mode: z.enum(['ro', 'cow', 'rw']).default('ro'),
   owner: ownerSchema.exactOptional().describe('whose sandbox; none: the one of sandboxes without an owner'),
   tier: tierNameSchema.exactOptional().describe('of a group whose runs would have it'),
 });
@@ -34,7 +36,7 @@ export type MountStep = Readonly<z.infer<typeof mountStepSchema>>;
 
 export const mountCheckAnswerSchema = z.strictObject({
   allowed: z.boolean(),
-  mode: z.enum(['ro', 'rw']),
+  mode: z.enum(['ro', 'cow', 'rw']),
   reason: z.string().nullable().describe('why not, as `host_directory_refused` has it'),
   steps: z
     .array(mountStepSchema)

@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { isPlainPath } from './host-directory.ts';
 import { labelsSchema } from './labels.ts';
 import { limits } from './limits.ts';
+import { utf8Bytes } from './tolerant.ts';
 
 export const volumeIdSchema = z
   .string()
@@ -39,6 +40,40 @@ export const mountPathSchema = z
     error: `path: not ${occupied.join(', ')} nor below them`,
   });
 
+/** `cow`: what is written stays in the sandbox. */
+const mountModeSchema = z.enum(['ro', 'cow', 'rw']);
+
+const mountPathsMax = 64;
+/** Of one directory: sixteen of them and what else a start has are one request of the launcher. */
+export const mountPlacesMax = 128;
+const masksBytesMax = 65_536;
+
+const mountLevelSchema = z.union([
+  z.enum(['hidden', 'deny', 'ro', 'cow', 'rw']),
+  z.strictObject({ mask: z.string().describe('the text that stands in the file’s place') }),
+]);
+
+/** Levels of what lies in a directory of the host, as those of a host root: the longest path wins. */
+export const mountPathsSchema = z
+  .record(
+    z.string().refine((path) => path !== '' && isPlainPath(`/${path}`), {
+      error: 'paths: each is relative, without ".", "..", "//" or a slash at its end',
+    }),
+    mountLevelSchema,
+  )
+  .refine((paths) => Object.keys(paths).length <= mountPathsMax, {
+    error: `paths: ${mountPathsMax} at most`,
+  })
+  .refine(
+    (paths) =>
+      Object.values(paths).reduce(
+        (sum, level) => sum + (typeof level === 'string' ? 0 : utf8Bytes(level.mask)),
+        0,
+      ) <= masksBytesMax,
+    { error: `paths: ${masksBytesMax} bytes of masks together at most` },
+  );
+export type MountPaths = Readonly<z.infer<typeof mountPathsSchema>>;
+
 /** What is to be attached, in a create and on its own. */
 export const mountWishSchema = z
   .strictObject({
@@ -48,13 +83,22 @@ export const mountWishSchema = z
       .exactOptional()
       .describe('a directory of the host that the operator’s host-directories.json allows'),
     path: mountPathSchema.describe('where it is seen in the sandbox; made where it is missing'),
-    mode: z
-      .enum(['ro', 'rw'])
+    mode: mountModeSchema
       .exactOptional()
-      .describe('none: rw for a volume, ro for a directory of the host'),
+      .describe(
+        'none: rw for a volume, ro for a directory of the host. `cow`, of such a directory: what is written stays in the sandbox',
+      ),
+    paths: mountPathsSchema
+      .exactOptional()
+      .describe(
+        'of a directory of the host: path in it → level: `hidden`, `deny`, `ro`, `cow`, `rw`, or `{"mask": TEXT}`. The longest path wins',
+      ),
   })
   .refine((wish) => (wish.volume === undefined) !== (wish.host === undefined), {
     error: 'one of volume and host',
+  })
+  .refine((wish) => wish.host !== undefined || (wish.mode !== 'cow' && wish.paths === undefined), {
+    error: 'cow and paths are of directories of the host',
   });
 export type MountWish = z.infer<typeof mountWishSchema>;
 
@@ -64,16 +108,38 @@ export const storedMountSchema = z.strictObject({
   volume: volumeIdSchema.nullable(),
   host: z.string().nullable(),
   path: z.string(),
-  mode: z.enum(['ro', 'rw']),
+  mode: mountModeSchema,
+  paths: mountPathsSchema.exactOptional(),
 });
 export type StoredMount = Readonly<z.infer<typeof storedMountSchema>>;
+
+/** It needs a part of the sandbox’s own, which it gets at a start alone. */
+export function hasLevels({ mode, paths }: MountLevels): boolean {
+  return mode === 'cow' || paths !== undefined;
+}
+
+/** What it writes is the host’s. */
+export function writesHost({ host, ...levels }: MountLevels & Pick<StoredMount, 'host'>): boolean {
+  return host !== null && levelsOf(levels).includes('rw');
+}
+
+/** Its own, and those of what lies in it. */
+export function levelsOf({ mode, paths }: MountLevels): readonly unknown[] {
+  return [mode, ...Object.values(paths ?? {})];
+}
+
+interface MountLevels {
+  readonly mode: StoredMount['mode'];
+  readonly paths?: MountPaths | undefined;
+}
 
 export const mountInfoSchema = z.strictObject({
   id: z.string(),
   volume: z.string().nullable().describe('the volume’s id'),
   host: z.string().nullable().describe('the directory of the host'),
   path: z.string(),
-  mode: z.enum(['ro', 'rw']),
+  mode: mountModeSchema,
+  paths: mountPathsSchema.exactOptional().describe('levels of what lies in it'),
 });
 export type MountInfo = z.infer<typeof mountInfoSchema>;
 

@@ -97,7 +97,7 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
       clock: systemClock,
       removeTree: (path) => launcher.removeTree(path),
       network,
-      mounts: mountSources(config, store),
+      mounts: mountSources(config, store, hasOverlay(config, capabilities)),
       hostRoots: hostRoots(config, capabilities),
       ...boundsOf(config),
       isFirstOfBoot,
@@ -225,10 +225,11 @@ function lossOf(driver: NamespaceDriver): Promise<number> {
 }
 
 /** @throws config_invalid */
-function mountSources({ dataDir, runDir }: Config, store: Store): StoredMountSources {
+function mountSources({ dataDir, runDir }: Config, store: Store, isOverlayed: boolean): StoredMountSources {
   const file = { dataDir, name: 'host-directories.json' };
   return new StoredMountSources({
     store,
+    hasOverlay: isOverlayed,
     hostDirectories: readOperatorFile(file, hostDirectoriesSchema) ?? { directories: [], blocked: [] },
     surroundings: surroundings([
       dataDir,
@@ -239,17 +240,21 @@ function mountSources({ dataDir, runDir }: Config, store: Store): StoredMountSou
 }
 
 function hostRoots(config: Config, capabilities: readonly Capability[]): LocalHostRoots {
-  const { dataDir, runDir, offersHostRoot, overlay, ephemeralMs } = config;
+  const { dataDir, runDir, offersHostRoot, ephemeralMs } = config;
   const starter = readStarter(process.env['SQUASHD_STARTER']);
   return new LocalHostRoots({
     isOffered: offersHostRoot,
     isEphemeral: ephemeralMs !== undefined,
-    hasOverlay:
-      overlay !== 'fuse' &&
-      capabilities.some(({ name, state }) => name === 'kernel_overlay' && state === 'ok'),
+    hasOverlay: hasOverlay(config, capabilities),
     starter,
     around: { own: [dataDir, runDir], home: process.env['HOME'], isRoot: starter.uid === 0 },
   });
+}
+
+function hasOverlay({ overlay }: Config, capabilities: readonly Capability[]): boolean {
+  return (
+    overlay !== 'fuse' && capabilities.some(({ name, state }) => name === 'kernel_overlay' && state === 'ok')
+  );
 }
 
 function fixedLimits({ upperLimitBytes }: Config) {

@@ -85,12 +85,13 @@ static bool has_launcher(void) {
   return poll(&launcher, 1, 0) == 0;
 }
 
-/* Whether it writes what is the host's as somebody of the host: a box does, and in single-id mode whoever has a directory of it. */
+/* Whether it writes what is the host's as somebody of the host: a box does at its places, and in single-id mode whoever has a directory of it. */
 static bool writes_host(const struct launcher *launcher, const struct request *request) {
   for (size_t i = 0; i < request->mount_count; i++) {
     const struct mount_wish *wish = &request->mounts[i];
-    bool is_own = wish->place == PLACE_BIND || (launcher->is_single && wish->place == PLACE_NONE && wish->is_host);
-    if (is_own && wish->is_writable) return true;
+    bool is_place = wish->place == PLACE_BIND;
+    bool is_hosts = is_place || (wish->place == PLACE_NONE && wish->is_host);
+    if (is_hosts && wish->is_writable && (launcher->is_single || (is_place && request->is_box))) return true;
   }
   return false;
 }

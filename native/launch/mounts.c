@@ -87,13 +87,13 @@ static int take_image(const struct launcher *launcher, const struct mount_wish *
   return tree >= 0 ? tree : fault_set(fault, "launch_failed", "can't attach volume \"%s\"", wish->source);
 }
 
-/* A host's file system that knows no maps shows its owners as nobody, which is enough for reading. */
-static int map(const struct launcher *launcher, const struct mount_wish *wish, unsigned root_id, int tree,
+int mounts_map(const struct launcher *launcher, const struct mount_wish *wish, unsigned root_id, int tree,
                struct fault *fault) {
   const struct tree_use use = {.sandbox_root = root_id, .trees = &tree, .tree_count = 1};
   if (!ids_begin_own_range(ids_on_host(root_id))) return 0;
   if (helper_map_trees(launcher->helper_fd, &use, NULL, fault) == 0) return 0;
-  if (!wish->is_host || wish->is_writable) return -1;
+  bool is_hosts = wish->is_host || wish->place != PLACE_NONE;
+  if (!is_hosts || wish->is_writable) return -1;
   *fault = (struct fault){0};
   return 0;
 }
@@ -103,7 +103,7 @@ int mounts_take(const struct launcher *launcher, const struct mount_wish *wish, 
   cleanup_fd tree = wish->is_host ? take_host(wish, fault)
                     : is_image    ? take_image(launcher, wish, root_id, fault)
                                   : take_directory(launcher, wish, fault);
-  if (tree < 0 || (!is_image && map(launcher, wish, root_id, tree, fault) != 0)) return -1;
+  if (tree < 0 || (!is_image && mounts_map(launcher, wish, root_id, tree, fault) != 0)) return -1;
   struct mount_attr attributes = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (wish->is_writable ? 0 : MOUNT_ATTR_RDONLY),
                                   .propagation = MS_PRIVATE};
   if (sys_mount_setattr(tree, AT_EMPTY_PATH, &attributes) != 0) {

@@ -22,7 +22,9 @@
 int mounts_take(const struct launcher *launcher, const struct mount_wish *wish, unsigned root_id, struct fault *fault);
 /* Whether that is the directory with this device and inode, as `device:inode`. */
 bool mounts_are_identical(int directory, const char *identity);
-/* All of a request's but the places of a box (place_trees.h). */
+/* Into the ids of that root. A host's file system that knows no maps shows its owners as nobody, which is enough for reading. */
+int mounts_map(const struct launcher *launcher, const struct mount_wish *wish, unsigned root_id, int tree, struct fault *fault);
+/* All of a request's but the places (place_trees.h). */
 int mounts_take_all(const struct launcher *launcher, const struct request *request, unsigned root_id,
                     int mounts[MOUNTS_MAX], struct fault *fault);
 /* The directory below an open root, made where it is missing; no link is followed. */

@@ -216,8 +216,13 @@ int new_root_prepare(const struct launcher *launcher, const struct starter_plan 
 static int place_mounts(int root, struct supply *supply, struct fault *fault) {
   for (size_t i = 0; i < supply->request.mount_count; i++) {
     const struct mount_wish *wish = &supply->request.mounts[i];
-    bool is_file = supply->request.is_vmm && wish->place == PLACE_FILE;
-    if (wish->place != PLACE_NONE && !is_file) continue;
+    bool is_place = wish->place != PLACE_NONE;
+    bool is_file = is_place && wish->own == NULL; /* A VMM's disk. */
+    if (is_place && supply->request.is_box) continue;
+    if (wish->own != NULL) {
+      if (places_put_in_layers(root, supply, i, fault) != 0) return -1;
+      continue;
+    }
     cleanup_fd target = is_file ? mounts_open_file(root, wish->target, fault) : mounts_open_target(root, wish->target, fault);
     if (target < 0 || mounts_place(supply->mounts[i], target, wish, fault) != 0) return -1;
     close_fd(&supply->mounts[i]);
@@ -235,10 +240,13 @@ int new_root_enter(struct supply *supply, struct fault *fault) {
   cleanup_fd etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (etc < 0) return fault_set(fault, "launch_failed", "can't open /etc");
   if (request->is_box && places_put_devices("dev", supply, fault) != 0) return -1;
+  if (!request->is_box) places_drop_left(request);
+  /* While /proc is still where this process finds its descriptors by. */
+  if (!request->is_box && (place_mounts(root, supply, fault) != 0 || places_close(root, supply, fault) != 0)) return -1;
   if (place("proc", root, "proc", fault) != 0 || place("dev", root, "dev", fault) != 0 ||
-      show("etc/hosts", etc, "hosts", fault) != 0 || show("etc/resolv.conf", etc, "resolv.conf", fault) != 0 ||
-      (request->is_box && places_close(root, supply, fault) != 0) || place_mounts(root, supply, fault) != 0) {
+      show("etc/hosts", etc, "hosts", fault) != 0 || show("etc/resolv.conf", etc, "resolv.conf", fault) != 0) {
     return -1;
   }
+  if (request->is_box && (places_close(root, supply, fault) != 0 || place_mounts(root, supply, fault) != 0)) return -1;
   return become_root_of_tree(root, fault);
 }

@@ -34,6 +34,7 @@ bool places_have_tree(const struct mount_wish *wish) {
 }
 
 const char *places_detail(const struct mount_wish *wish) {
+  if (wish->own != NULL) return wish->own;
   if (wish->place == PLACE_LINK) return wish->source;
   return wish->place == PLACE_PRIVATE ? wish->identity : "";
 }
@@ -83,26 +84,32 @@ static int check_readable(int source, const struct mount_wish *wish, struct faul
   return fault_set(fault, "launch_failed", "\"%s\" of the data directory can't be read by the sandbox: chmod o+r", wish->source);
 }
 
-static int take(const struct launcher *launcher, const struct mount_wish *wish, bool is_vmm, struct fault *fault) {
+/* In a root of layers a tree with others on it is refused, as mounts.h refuses it. */
+static int take(const struct launcher *launcher, const struct request *request, const struct mount_wish *wish,
+                unsigned root_id, struct fault *fault) {
+  bool is_vmm = request->is_vmm;
+  bool is_in_layers = wish->own != NULL && wish->place != PLACE_FILE;
   cleanup_fd source = places_open(launcher, wish, fault);
-  if (source < 0 || (is_vmm && check_readable(source, wish, fault) != 0)) return -1;
-  cleanup_fd tree = sys_open_tree(source, "", CLONE_WHOLE);
+  if (source < 0 || (is_vmm && wish->own == NULL && check_readable(source, wish, fault) != 0)) return -1;
+  cleanup_fd tree = sys_open_tree(source, "", is_in_layers ? CLONE_WHOLE & ~AT_RECURSIVE : CLONE_WHOLE);
   if (tree < 0) return fault_set(fault, "host_path_refused", "can't attach \"/%s\" of the host", wish->source);
+  if (is_in_layers && mounts_map(launcher, wish, root_id, tree, fault) != 0) return -1;
   bool is_writable = wish->is_writable && wish->place == PLACE_BIND;
   /* A device is used on a read-only mount, too; its mode can't be changed there. */
   unsigned closed = wish->place == PLACE_DEVICE ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_NODEV;
-  if (is_vmm) closed |= MOUNT_ATTR_NOEXEC;
+  if (is_vmm && wish->own == NULL) closed |= MOUNT_ATTR_NOEXEC;
   struct mount_attr attributes = {.attr_set = MOUNT_ATTR_NOSUID | closed | (is_writable ? 0 : MOUNT_ATTR_RDONLY),
                                   .propagation = MS_PRIVATE};
   if (sys_mount_setattr(tree, AT_EMPTY_PATH | AT_RECURSIVE, &attributes) == 0) return take_fd(&tree);
   return fault_set(fault, "host_path_refused", "can't set the flags of \"/%s\"", wish->source);
 }
 
-int places_take_all(const struct launcher *launcher, const struct request *request, int trees[MOUNTS_MAX], struct fault *fault) {
+int places_take_all(const struct launcher *launcher, const struct request *request, unsigned root_id,
+                    int trees[MOUNTS_MAX], struct fault *fault) {
   for (size_t i = 0; i < request->mount_count; i++) {
     const struct mount_wish *wish = &request->mounts[i];
     if (wish->place == PLACE_NONE || !places_have_tree(wish)) continue;
-    trees[i] = take(launcher, wish, request->is_vmm, fault);
+    trees[i] = take(launcher, request, wish, root_id, fault);
     if (trees[i] < 0) return -1;
   }
   return 0;

@@ -11,6 +11,7 @@ const char *places_detail(const struct mount_wish *wish);
 /* What the place shows of the host, as a descriptor with O_PATH: what was judged, and no link on the way. */
 int places_open(const struct launcher *launcher, const struct mount_wish *wish, struct fault *fault);
 /* The trees of all that have one, attached nowhere. */
-int places_take_all(const struct launcher *launcher, const struct request *request, int trees[MOUNTS_MAX], struct fault *fault);
+int places_take_all(const struct launcher *launcher, const struct request *request, unsigned root_id,
+                    int trees[MOUNTS_MAX], struct fault *fault);
 
 #endif

@@ -1,6 +1,7 @@
-/* The root of a box: see places.h. */
+/* The host's file system through rules: see places.h. */
 #include "launch/places.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,6 +15,7 @@
 #include "common/descriptor.h"
 #include "common/file.h"
 #include "common/syscalls.h"
+#include "launch/mounts.h"
 #include "tree/tree.h"
 
 int places_lay_ground(struct fault *fault) {
@@ -28,8 +30,19 @@ static int fail(const struct mount_wish *wish, const char *what, struct fault *f
   return fault_set(fault, "host_path_refused", "\"/%s\": %s", wish->target, what);
 }
 
+/* Where places are put, and where the sandbox's own part of them lies. */
+struct ground {
+  int root;
+  int data;
+  const char *work; /* relative to the working directory */
+  struct supply *supply;
+};
+
+/* Of a place, below `data`. */
+static const char *own_path(const struct mount_wish *wish) { return wish->own == NULL ? wish->target : wish->own; }
+
 /*
- * One part below an open directory of `u/data`, made where it is missing, for whom the directory belongs to. A link or a file that
+ * One part below an open directory of the own part, made where it is missing, for whom the directory belongs to. A link or a file that
  * the box has put there instead is not followed and fails.
  */
 static int step(int at, const char *part) {
@@ -41,7 +54,7 @@ static int step(int at, const char *part) {
   return open_beneath(at, part, O_PATH | O_DIRECTORY);
 }
 
-/* The directory of `u/data` that `path` names, or the one that its last part is in. */
+/* The directory of `data` that `path` names, or the one that its last part is in. */
 static int make_own(int data, const char *path, bool for_parent) {
   char part[NAME_MAX + 1];
   cleanup_fd at = open_beneath(data, ".", O_PATH | O_DIRECTORY);
@@ -65,26 +78,27 @@ static const char *last_part(const char *path) {
   return slash == NULL ? path : slash + 1;
 }
 
-/* Where a tree is attached. What is missing is made in `u/data` and nowhere else. */
-static int open_point(int root, int data, const struct mount_wish *wish, bool is_directory, struct fault *fault) {
+/* Where a tree is attached. What is missing is made in the own part and nowhere else. */
+static int open_point(const struct ground *ground, const struct mount_wish *wish, bool is_directory, struct fault *fault) {
   int flags = O_PATH | (is_directory ? O_DIRECTORY : 0);
-  cleanup_fd point = open_beneath(root, wish->target, flags);
+  const char *path = own_path(wish);
+  cleanup_fd point = open_beneath(ground->root, wish->target, flags);
   if (point < 0 && errno == ENOENT) {
-    cleanup_fd own = make_own(data, wish->target, !is_directory);
-    if (own >= 0 && !is_directory) (void)mknodat(own, last_part(wish->target), S_IFREG | 0644, 0);
-    point = open_beneath(root, wish->target, flags);
+    cleanup_fd own = make_own(ground->data, path, !is_directory);
+    if (own >= 0 && !is_directory) (void)mknodat(own, last_part(path), S_IFREG | 0644, 0);
+    point = open_beneath(ground->root, wish->target, flags);
   }
   if (point < 0) return fail(wish, "there is nothing to attach it to, or a link is on the way", fault);
   return take_fd(&point);
 }
 
-static int attach(int root, int data, int tree, const struct mount_wish *wish, struct fault *fault) {
+static int attach(const struct ground *ground, int tree, const struct mount_wish *wish, struct fault *fault) {
   struct stat status;
   if (fstat(tree, &status) != 0) return fail(wish, "it can't be looked at", fault);
-  cleanup_fd point = open_point(root, data, wish, S_ISDIR(status.st_mode), fault);
+  cleanup_fd point = open_point(ground, wish, S_ISDIR(status.st_mode), fault);
   if (point < 0) return -1;
   if (sys_move_mount_onto(tree, point) == 0) return 0;
-  return fail(wish, "it can't be attached in the box", fault);
+  return fail(wish, "it can't be attached in the sandbox", fault);
 }
 
 /* As the host's directory looks, as far as its owner is anybody in here. */
@@ -147,17 +161,19 @@ static bool is_below(const char *path, const char *directory) {
   return strncmp(path, directory, bytes) == 0 && path[bytes] == '/';
 }
 
-static int put_overlay(int root, int data, struct supply *supply, size_t index, struct fault *fault) {
+static int put_overlay(const struct ground *ground, size_t index, struct fault *fault) {
+  const struct supply *supply = ground->supply;
   const struct request *request = &supply->request;
   const struct mount_wish *wish = &request->mounts[index];
+  const char *path = own_path(wish);
   char lower[32];
   char work[32];
   char options[256];
-  snprintf(lower, sizeof lower, "l/%zu", index);
-  snprintf(work, sizeof work, "u/work/%zu", index);
-  cleanup_fd parent = make_own(data, wish->target, true);
-  bool is_new = parent >= 0 && mkdirat(parent, last_part(wish->target), 0755) == 0;
-  cleanup_fd upper = parent < 0 ? -1 : open_beneath(parent, last_part(wish->target), O_PATH | O_DIRECTORY);
+  snprintf(lower, sizeof lower, "l/place%zu", index);
+  snprintf(work, sizeof work, "%s/%zu", ground->work, index);
+  cleanup_fd parent = make_own(ground->data, path, true);
+  bool is_new = parent >= 0 && mkdirat(parent, last_part(path), 0755) == 0;
+  cleanup_fd upper = parent < 0 ? -1 : open_beneath(parent, last_part(path), O_PATH | O_DIRECTORY);
   if (upper < 0) return fail(wish, "the box's own files leave no room for its changes: a link or a file is on the way", fault);
   if (is_new) copy_looks(supply->mounts[index], upper);
   for (size_t i = 0; i < index; i++) {
@@ -169,32 +185,34 @@ static int put_overlay(int root, int data, struct supply *supply, size_t index, 
       (mkdir(work, 0700) != 0 && errno != EEXIST)) {
     return fail(wish, "what lies below its changes can't be attached", fault);
   }
-  cleanup_fd point = open_point(root, data, wish, true, fault);
+  cleanup_fd point = open_point(ground, wish, true, fault);
   if (point < 0) return -1;
-  snprintf(options, sizeof options, "userxattr,upperdir=%s,workdir=%s,lowerdir=%s", fd_path(upper, "").text, work, lower);
+  snprintf(options, sizeof options, "userxattr,index=off,upperdir=%s,workdir=%s,lowerdir=%s", fd_path(upper, "").text, work, lower);
   if (mount("overlay", fd_path(point, "").text, "overlay", MS_NODEV | MS_NOSUID, options) == 0) return 0;
   return fail(wish, "the kernel refuses copy-on-write there (another file system may be mounted below it)", fault);
 }
 
-static int put_private(int root, int data, const struct mount_wish *wish, const struct request *request, struct fault *fault) {
+static int put_private(const struct ground *ground, const struct mount_wish *wish, struct fault *fault) {
+  const struct request *request = &ground->supply->request;
   struct stat own_status;
   struct stat seen_status;
-  bool is_users = strcmp(wish->identity, "user") == 0;
-  cleanup_fd parent = make_own(data, wish->target, true);
-  const char *name = last_part(wish->target);
+  bool is_users = wish->own == NULL && strcmp(wish->identity, "user") == 0;
+  const char *path = own_path(wish);
+  cleanup_fd parent = make_own(ground->data, path, true);
+  const char *name = last_part(path);
   if (parent >= 0 && mkdirat(parent, name, is_users ? 0700 : 0755) == 0 && is_users) {
     (void)fchownat(parent, name, request->user, request->group, AT_SYMLINK_NOFOLLOW);
   }
   cleanup_fd own = parent < 0 ? -1 : open_beneath(parent, name, O_PATH | O_DIRECTORY);
   if (own < 0 || fstat(own, &own_status) != 0) return fail(wish, "the box's own files leave no room for it: a link or a file is on the way", fault);
-  cleanup_fd seen = open_point(root, data, wish, true, fault);
+  cleanup_fd seen = open_point(ground, wish, true, fault);
   if (seen < 0) return -1;
   bool is_shown = fstat(seen, &seen_status) == 0 && seen_status.st_ino == own_status.st_ino && seen_status.st_dev == own_status.st_dev;
   if (is_shown) return 0;
   cleanup_fd tree = sys_open_tree(own, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
   struct mount_attr attributes = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, .propagation = MS_PRIVATE};
   if (tree < 0 || sys_mount_setattr(tree, AT_EMPTY_PATH, &attributes) != 0) return fail(wish, "its own directory can't be attached", fault);
-  return attach(root, data, tree, wish, fault);
+  return attach(ground, tree, wish, fault);
 }
 
 /* One link is left as it is where the box has made something else of it. */
@@ -216,16 +234,17 @@ static int put_closed(int root, const struct mount_wish *wish, struct fault *fau
   return fail(wish, "it can't be covered", fault);
 }
 
-static int put(int root, int data, struct supply *supply, size_t index, struct fault *fault) {
+static int put(const struct ground *ground, size_t index, struct fault *fault) {
+  struct supply *supply = ground->supply;
   const struct mount_wish *wish = &supply->request.mounts[index];
   switch (wish->place) {
     case PLACE_BIND:
     case PLACE_SOCKET:
-    case PLACE_FILE: return attach(root, data, supply->mounts[index], wish, fault);
-    case PLACE_OVERLAY: return put_overlay(root, data, supply, index, fault);
-    case PLACE_PRIVATE: return put_private(root, data, wish, &supply->request, fault);
-    case PLACE_DENY: return put_closed(root, wish, fault);
-    case PLACE_LINK: return put_link(data, wish, fault);
+    case PLACE_FILE: return attach(ground, supply->mounts[index], wish, fault);
+    case PLACE_OVERLAY: return put_overlay(ground, index, fault);
+    case PLACE_PRIVATE: return put_private(ground, wish, fault);
+    case PLACE_DENY: return put_closed(ground->root, wish, fault);
+    case PLACE_LINK: return put_link(ground->data, wish, fault);
     case PLACE_DEVICE:   /* The box's /dev is not there yet. */
     case PLACE_WHITEOUT: /* Its overlay makes it. */
     case PLACE_NONE: return 0;
@@ -236,12 +255,72 @@ static int put(int root, int data, struct supply *supply, size_t index, struct f
 int places_put(int root, struct supply *supply, struct fault *fault) {
   cleanup_fd data = open("u/data", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (data < 0) return fault_set(fault, "launch_failed", "can't open the box's own files");
+  const struct ground ground = {.root = root, .data = data, .work = "u/work", .supply = supply};
   for (size_t i = 0; i < supply->request.mount_count; i++) {
     if (supply->request.mounts[i].place == PLACE_NONE || supply->request.mounts[i].place == PLACE_DEVICE) continue;
-    if (put(root, data, supply, i, fault) != 0) return -1;
+    if (put(&ground, i, fault) != 0) return -1;
     close_fd(&supply->mounts[i]);
   }
   return 0;
+}
+
+/* Nothing of the request's is put around it: it is a directory that is wished for, and not one in such a directory. */
+static bool is_first(const struct request *request, size_t index) {
+  for (size_t i = 0; i < index; i++) {
+    const struct mount_wish *other = &request->mounts[i];
+    if (other->own != NULL && other->place != PLACE_WHITEOUT && is_below(request->mounts[index].target, other->target)) return false;
+  }
+  return true;
+}
+
+static bool is_had(const struct request *request, const char *name) {
+  size_t bytes = strlen(name);
+  for (size_t i = 0; i < request->mount_count; i++) {
+    const char *own = request->mounts[i].own;
+    if (own != NULL && strncmp(own, name, bytes) == 0 && (own[bytes] == '/' || own[bytes] == '\0')) return true;
+  }
+  return false;
+}
+
+void places_drop_left(const struct request *request) {
+  static const char *const parts[] = {"data", "trash"}; /* The latter is tree_remove's, who may have been ended. */
+  char path[NAME_MAX + 8];
+  cleanup_fd mounts = open("u/mounts", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  for (size_t i = 0; mounts >= 0 && i < sizeof parts / sizeof parts[0]; i++) {
+    int part = openat(mounts, parts[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *entries = part < 0 ? NULL : fdopendir(part);
+    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
+      struct fault fault = {0}; /* It is tried again at the next start; meanwhile it takes room. */
+      if (entry->d_name[0] == '.' || is_had(request, entry->d_name)) continue;
+      snprintf(path, sizeof path, "%s/%s", parts[i], entry->d_name);
+      (void)tree_remove(mounts, path, &fault);
+    }
+    if (entries != NULL) closedir(entries);
+  }
+}
+
+/* Beside `data` and `work` of the root's overlay, not in them: two overlays have nothing in common. */
+static int make_mounts(void) {
+  static const char *const made[] = {"u/mounts", "u/mounts/data", "u/mounts/work"};
+  for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) {
+    if (mkdir(made[i], 0755) != 0 && errno != EEXIST) return -1;
+  }
+  return open("u/mounts/data", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int places_put_in_layers(int root, struct supply *supply, size_t index, struct fault *fault) {
+  const struct mount_wish *wish = &supply->request.mounts[index];
+  if (wish->place == PLACE_WHITEOUT) return 0;
+  cleanup_fd data = make_mounts();
+  if (data < 0) return fault_disk(fault, "launch_failed", "can't open the sandbox's own files of \"/%s\"", wish->target);
+  if (is_first(&supply->request, index)) {
+    cleanup_fd target = mounts_open_target(root, wish->target, fault);
+    if (target < 0) return -1;
+  }
+  const struct ground ground = {.root = root, .data = data, .work = "u/mounts/work", .supply = supply};
+  int result = put(&ground, index, fault);
+  close_fd(&supply->mounts[index]);
+  return result;
 }
 
 static int put_device(int directory, int tree, const struct mount_wish *wish, struct fault *fault) {

@@ -125,7 +125,13 @@ static bool keep_hidden(struct mount_wish *wish, char *text) {
   return true;
 }
 
-/* Cuts `text` at its lines: those of each mount, then the names that are hidden in it. */
+/* Of a place in a root of layers, one line. */
+static bool keep_own(struct mount_wish *wish, const char *text) {
+  wish->own = text;
+  return text == NULL || path_is_relative(text);
+}
+
+/* Cuts `text` at its lines: those of each mount, then the names that are hidden in it, or where its own part lies. */
 static bool keep_mount(struct request *request, char *text) {
   enum { MODE, KIND, IDENTITY, SOURCE, TARGET, LINES };
   const char *lines[LINES];
@@ -142,7 +148,8 @@ static bool keep_mount(struct request *request, char *text) {
                             .source = lines[SOURCE] + 1,
                             .target = lines[TARGET] + 1};
   bool is_fine = (wish.is_writable || strcmp(lines[MODE], "ro") == 0) && lines[TARGET][0] == '/' && lines[SOURCE][0] == '/' &&
-                 is_source(&wish) && path_is_relative(wish.target) && keep_hidden(&wish, text) &&
+                 is_source(&wish) && path_is_relative(wish.target) &&
+                 (wish.place == PLACE_NONE ? keep_hidden(&wish, text) : keep_own(&wish, text)) &&
                  (wish.is_host || wish.place != PLACE_NONE || is_kind(lines[KIND], &wish.kind));
   request->mounts[request->mount_count++] = wish;
   return is_fine;
@@ -223,10 +230,17 @@ static int check_root(struct request *request, tag_set seen, struct fault *fault
   return 0;
 }
 
-/* Places are of a box's start, and of one box's changes at one of them; a VMM's start has files to read. */
+/*
+ * Places are of a box's start, and of one box's changes at one of them; a VMM's start has files to read. In a root of layers they are
+ * what is open of a directory of the host.
+ */
 static bool may_have_place(const struct request *request, const struct mount_wish *wish) {
-  if (request->is_vmm) return wish->place == PLACE_FILE && !wish->is_writable;
-  return request->is_box || request->type == FRAME_TREE_DIFF || request->type == FRAME_TREE_APPLY || request->type == FRAME_TREE_FILE;
+  if (request->type == FRAME_TREE_DIFF || request->type == FRAME_TREE_APPLY || request->type == FRAME_TREE_FILE) return true;
+  if (request->is_box) return wish->own == NULL;
+  if (request->type != FRAME_SANDBOX_START) return false;
+  if (wish->own == NULL) return request->is_vmm && wish->place == PLACE_FILE && !wish->is_writable;
+  return wish->place != PLACE_LINK && wish->place != PLACE_SOCKET && wish->place != PLACE_DEVICE &&
+         (wish->place != PLACE_FILE || !wish->is_writable);
 }
 
 /* Two stacks of layers, or an upper and the place of the host that it lies on. */

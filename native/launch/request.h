@@ -40,6 +40,7 @@ struct mount_wish {
   const char *identity; /* of what is the host's: the device and inode that were judged; of PRIVATE: whose it is */
   const char *source;   /* below the data directory that of a volume and of FILE; else the host's, without its first slash */
   const char *target;   /* below the sandbox's root */
+  const char *own;      /* of a place in a root of layers: where the sandbox's own part of it lies (places.h); else NULL */
   const char *hidden;   /* of a directory of the host: names in it that are seen empty, one behind the other */
   size_t hidden_count;
 };

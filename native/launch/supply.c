@@ -102,7 +102,7 @@ static int gather(const struct launcher *launcher, const struct supply_plan *pla
   if (is_own && map_trees(launcher, plan, supply, fault) != 0) return -1;
   if (vmm_devices_gather(launcher, request, plan->root_id, supply->vmm_devices, fault) != 0) return -1;
   /* Images last: they leave this mount namespace. */
-  if (places_take_all(launcher, request, supply->mounts, fault) != 0) return -1;
+  if (places_take_all(launcher, request, plan->root_id, supply->mounts, fault) != 0) return -1;
   return mounts_take_all(launcher, request, plan->root_id, supply->mounts, fault);
 }
 
@@ -182,7 +182,10 @@ static int split_texts(struct request *request, char *joined, size_t bytes) {
     struct mount_wish *wish = i < TEXTS ? NULL : &request->mounts[(i - TEXTS) / 2];
     if (wish == NULL) *texts[i] = at;
     else if ((i - TEXTS) % 2 == 0) wish->target = at;
-    else wish->source = wish->identity = at;
+    else {
+      wish->source = wish->identity = wish->own == NULL ? at : "";
+      if (wish->own != NULL) wish->own = at;
+    }
     at = end + 1;
   }
   return 0;

@@ -191,6 +191,21 @@ void upper_spare_give(int upper, uid_t owner) {
   }
 }
 
+int upper_measure(int upper, const struct tree_usage *max, struct tree_usage *usage, struct fault *fault) {
+  struct tree_usage mounts = {0};
+  cleanup_fd data = openat(upper, "data", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (data < 0) return fault_set(fault, "internal", "the upper has no data directory");
+  if (tree_measure(data, max, usage, fault) != 0) return -1;
+  cleanup_fd own = openat(upper, "mounts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (own < 0) return 0;
+  if (tree_measure(own, max, &mounts, fault) != 0) return -1;
+  usage->bytes += mounts.bytes;
+  usage->lengths += mounts.lengths;
+  usage->inodes += mounts.inodes;
+  usage->missed += mounts.missed;
+  return 0;
+}
+
 int upper_usage(const struct launcher *launcher, const struct request *request, struct tree_usage *usage,
                 struct fault *fault) {
   cleanup_fd upper = upper_open(launcher, request, fault);
@@ -202,12 +217,10 @@ int upper_usage(const struct launcher *launcher, const struct request *request, 
                                  .inodes = status.f_files - status.f_ffree};
     return 0;
   }
-  cleanup_fd data = openat(upper, "data", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (data < 0) return fault_set(fault, "internal", "the upper has no data directory");
   struct tree_usage none = {0};
   /* A directory that moves while the walk is below it ends the walk; a living tree may do that now and then. */
   for (int tries = 3; tries > 1; tries--) {
-    if (tree_measure(data, &none, usage, fault) == 0) return 0;
+    if (upper_measure(upper, &none, usage, fault) == 0) return 0;
   }
-  return tree_measure(data, &none, usage, fault);
+  return upper_measure(upper, &none, usage, fault);
 }

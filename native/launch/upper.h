@@ -1,5 +1,6 @@
 /*
- * Uppers: the writable layer of a sandbox, `data` and `work` in one directory per generation.
+ * Uppers: the writable layer of a sandbox, `data` and `work` in one directory per generation, and `mounts` where it writes to
+ * directories of the host that keep nothing of it (places.h).
  *
  *   directory  plain; the limit is held by accounting (watchdog.c)
  *   project    plain, limited by the file system's project quota (set by the privileged helper)
@@ -31,6 +32,8 @@ void upper_spare_take(int upper);
 void upper_spare_give(int upper, uid_t owner);
 /* The directory with `data`, readable whether the sandbox runs or not. Returns a descriptor. */
 int upper_open(const struct launcher *launcher, const struct request *request, struct fault *fault);
+/* As tree_measure: what the sandbox has written. */
+int upper_measure(int upper, const struct tree_usage *max, struct tree_usage *usage, struct fault *fault);
 int upper_usage(const struct launcher *launcher, const struct request *request, struct tree_usage *usage,
                 struct fault *fault);
 

@@ -30,6 +30,7 @@
 #include "launch/log.h"
 #include "launch/sandbox.h"
 #include "launch/stillness.h"
+#include "launch/upper.h"
 #include "tree/tree.h"
 #include "launch/worker.h"
 
@@ -151,14 +152,12 @@ static _Noreturn void walk_main(const struct launcher *launcher, const struct sa
   struct walk_result result = {0};
   const struct tree_usage max = {.inodes = walk_inodes_max(sandbox)};
   struct fault fault;
-  char path[REQUEST_PATH_BYTES_MAX + 8];
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   (void)setpgid(0, 0); /* A group with those it sends into the sandbox: see stillness_yield. */
   child_forget(launcher, answer);
-  snprintf(path, sizeof path, "%s/data", sandbox->upper);
-  cleanup_fd data = open_beneath(launcher->data_fd, path, O_RDONLY | O_DIRECTORY);
+  cleanup_fd upper = open_beneath(launcher->data_fd, sandbox->upper, O_RDONLY | O_DIRECTORY);
   bool is_ready = !walk->is_still || stillness_set(launcher, sandbox, true) == 0;
-  result.is_known = is_ready && data >= 0 && tree_measure(data, &max, &result.usage, &fault) == 0;
+  result.is_known = is_ready && upper >= 0 && upper_measure(upper, &max, &result.usage, &fault) == 0;
   if (walk->is_still) (void)stillness_set(launcher, sandbox, false);
   _exit(write_whole(answer, &result, sizeof result) == 0 ? 0 : 1);
 }

@@ -101,6 +101,11 @@ class SandboxCreateOwnSecrets(_SandboxCreateOwnSecrets, total=False):
     """default: headers, also inside `Authorization: Basic`"""
 
 
+class MountWishPathsMask(TypedDict):
+    mask: str
+    """the text that stands in the file’s place"""
+
+
 class _MountWish(TypedDict):
     path: str
     """where it is seen in the sandbox; made where it is missing"""
@@ -111,8 +116,10 @@ class MountWish(_MountWish, total=False):
     """name or id of a volume"""
     host: str
     """a directory of the host that the operator’s host-directories.json allows"""
-    mode: Literal["ro", "rw"]
-    """none: rw for a volume, ro for a directory of the host"""
+    mode: Literal["ro", "cow", "rw"]
+    """none: rw for a volume, ro for a directory of the host. `cow`, of such a directory: what is written stays in the sandbox"""
+    paths: Mapping[str, Literal["hidden", "deny", "ro", "cow", "rw"] | MountWishPathsMask]
+    """of a directory of the host: path in it → level: `hidden`, `deny`, `ro`, `cow`, `rw`, or `{'mask': TEXT}`. The longest path wins"""
 
 
 class SandboxCreateOptions(TypedDict, total=False):
@@ -688,14 +695,16 @@ class MountAttachOptions(TypedDict, total=False):
     """name or id of a volume"""
     host: str
     """a directory of the host that the operator’s host-directories.json allows"""
-    mode: Literal["ro", "rw"]
-    """none: rw for a volume, ro for a directory of the host"""
+    mode: Literal["ro", "cow", "rw"]
+    """none: rw for a volume, ro for a directory of the host. `cow`, of such a directory: what is written stays in the sandbox"""
+    paths: Mapping[str, Literal["hidden", "deny", "ro", "cow", "rw"] | MountWishPathsMask]
+    """of a directory of the host: path in it → level: `hidden`, `deny`, `ro`, `cow`, `rw`, or `{'mask': TEXT}`. The longest path wins"""
 
 
 class MountCheckOptions(TypedDict, total=False):
     path: str
     """where the sandbox would have it"""
-    mode: Literal["ro", "rw"]
+    mode: Literal["ro", "cow", "rw"]
     owner: str
     """whose sandbox; none: the one of sandboxes without an owner"""
     tier: str

@@ -1085,6 +1085,15 @@ class VolumeInfo(Record):
 
 
 @dataclass(frozen=True)
+class MountInfoPaths(Record):
+    mask: str
+    """the text that stands in the file’s place"""
+    _shape: ClassVar[Shape] = {
+        "mask": r.text,
+    }
+
+
+@dataclass(frozen=True)
 class MountInfo(Record):
     id: str
     volume: str | None
@@ -1092,13 +1101,16 @@ class MountInfo(Record):
     host: str | None
     """the directory of the host"""
     path: str
-    mode: Literal["ro", "rw"]
+    mode: Literal["ro", "cow", "rw"]
+    paths: dict[str, Literal["hidden", "deny", "ro", "cow", "rw"] | MountInfoPaths] | None = None
+    """levels of what lies in it"""
     _shape: ClassVar[Shape] = {
         "id": r.text,
         "volume": r.nullable(r.text),
         "host": r.nullable(r.text),
         "path": r.text,
         "mode": r.text,
+        "paths": r.mapping(r.either(r.text, r.record(MountInfoPaths))),
     }
 
 
@@ -1121,7 +1133,7 @@ class MountCheckAnswerStep(Record):
 @dataclass(frozen=True)
 class MountCheckAnswer(Record):
     allowed: bool
-    mode: Literal["ro", "rw"]
+    mode: Literal["ro", "cow", "rw"]
     reason: str | None
     """why not, as `host_directory_refused` has it"""
     steps: list[MountCheckAnswerStep]

@@ -875,7 +875,7 @@ export interface MountCheck {
   /** where the sandbox would have it */
   readonly path?: string;
   /** Default: "ro" */
-  readonly mode?: "ro" | "rw";
+  readonly mode?: "ro" | "cow" | "rw";
   /** whose sandbox; none: the one of sandboxes without an owner */
   readonly owner?: string;
   /** of a group whose runs would have it */
@@ -884,7 +884,7 @@ export interface MountCheck {
 
 export interface MountCheckAnswer {
   readonly allowed: boolean;
-  readonly mode: "ro" | "rw";
+  readonly mode: "ro" | "cow" | "rw";
   /** why not, as `host_directory_refused` has it */
   readonly reason: string | null;
   /** the rules in the order they are asked; one that refuses is the last */
@@ -905,7 +905,12 @@ export interface MountInfo {
   /** the directory of the host */
   readonly host: string | null;
   readonly path: string;
-  readonly mode: "ro" | "rw";
+  readonly mode: "ro" | "cow" | "rw";
+  /** levels of what lies in it */
+  readonly paths?: Readonly<Record<string, "hidden" | "deny" | "ro" | "cow" | "rw" | {
+    /** the text that stands in the file’s place */
+    readonly mask: string;
+  }>>;
 }
 
 export interface MountWish {
@@ -915,8 +920,13 @@ export interface MountWish {
   readonly host?: string;
   /** where it is seen in the sandbox; made where it is missing */
   readonly path: string;
-  /** none: rw for a volume, ro for a directory of the host */
-  readonly mode?: "ro" | "rw";
+  /** none: rw for a volume, ro for a directory of the host. `cow`, of such a directory: what is written stays in the sandbox */
+  readonly mode?: "ro" | "cow" | "rw";
+  /** of a directory of the host: path in it → level: `hidden`, `deny`, `ro`, `cow`, `rw`, or `{"mask": TEXT}`. The longest path wins */
+  readonly paths?: Readonly<Record<string, "hidden" | "deny" | "ro" | "cow" | "rw" | {
+    /** the text that stands in the file’s place */
+    readonly mask: string;
+  }>>;
 }
 
 export interface Owner {

@@ -38,7 +38,7 @@ function tierSteps(
   if (name === undefined) return [];
   const tier = tiers().find((each) => each.name === name);
   if (tier === undefined) throw new AppError('tier_not_found', `Cannot find tier "${name}"`);
-  const rule = forbiddenMount(tier, { host, mode });
+  const rule = mode === 'cow' ? 'groups have directories as ro or rw' : forbiddenMount(tier, { host, mode });
   return [
     step('tier', rule === undefined ? null : 'tier_forbids', rule ?? `${name}: mounts = ${tier.mounts}`),
   ];

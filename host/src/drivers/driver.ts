@@ -111,6 +111,10 @@ export interface HostDirectory {
   readonly identity: string;
   /** Names in it, which are there. */
   readonly hidden: readonly string[];
+  /** What is made of it where it has levels, instead of one mount. Targets are paths of the host. */
+  readonly places?: readonly HostPlace[];
+  /** Where the sandbox's own part of these lies: a name that no other mount has, nor had. */
+  readonly part?: string;
 }
 
 /** What a sandbox sees at a path of its own. */

@@ -173,9 +173,9 @@ export class LocalVolumes implements Volumes {
   plan(asker: VolumeAsker, wishes: readonly MountWish[]): readonly StoredMount[] {
     return wishes.map((wish): StoredMount => {
       const id = mountIdSchema.parse(`mnt_${randomBytes(8).toString('hex')}`);
-      const { path } = wish;
-      if (wish.volume === undefined)
-        return { id, volume: null, host: wish.host ?? '', path, mode: wish.mode ?? 'ro' };
+      const { path, paths } = wish;
+      const levels = { mode: wish.mode ?? 'ro', ...(paths !== undefined && { paths }) };
+      if (wish.volume === undefined) return { id, volume: null, host: wish.host ?? '', path, ...levels };
       const row = this.#find(asker, wish.volume);
       const isSnapshot = row.snapshotOf !== null;
       if (isSnapshot && wish.mode === 'rw')

@@ -48,6 +48,8 @@ export interface LaunchMount {
   readonly target: string;
   /** Of a host's directory: names in it that are seen empty. */
   readonly hidden?: readonly string[];
+  /** Of a place in a root of layers: where the sandbox's own part of it lies. */
+  readonly own?: string;
 }
 
 /** Where an upper lies, how it is kept and what it may hold. */
@@ -93,7 +95,15 @@ export function upperFields(upper: LaunchUpper): FieldValue[] {
   ];
 }
 
-export function mountField({ mode, kind, identity, source, target, hidden = [] }: LaunchMount): FieldValue {
+export function mountField({
+  mode,
+  kind,
+  identity,
+  source,
+  target,
+  hidden = [],
+  own,
+}: LaunchMount): FieldValue {
   const from = source.startsWith('/') ? source : `/${source}`;
-  return ['mount', [mode, kind, identity, from, target, ...hidden].join('\n')];
+  return ['mount', [mode, kind, identity, from, target, ...(own === undefined ? hidden : [own])].join('\n')];
 }

@@ -15,7 +15,8 @@
 import { join, relative } from 'node:path';
 import { type HostDirectories, type HostDirectoryEntry, isPlainPath } from '@squash/contract/host-directory';
 import type { HostWish, MountStep } from '@squash/contract/mount-check';
-import { closedSockets } from '@squash/contract/path-levels';
+import { closedInHome, closedSockets } from '@squash/contract/path-levels';
+import { isClosedForGood } from './mount-levels.ts';
 
 /** What no sandbox gets, whatever a list says. */
 export interface Surroundings {
@@ -53,7 +54,9 @@ export type RefusalReason =
   | 'not_a_directory'
   | 'container_socket'
   | 'not_readable'
-  | 'not_writable';
+  | 'not_writable'
+  /** Said by who makes places of the levels. */
+  | 'level_unheld';
 
 export type Verdict =
   /** `hides`: what is seen empty below the path, where it is there. */
@@ -67,11 +70,9 @@ const systemPaths = words('/proc /sys /dev /run /var/run /etc /boot').concat(
 );
 
 /** Where programs keep keys; in any spelling of large and small letters, which some file systems do not tell apart. */
-export const credentialNames: readonly string[] = words(
-  '.ssh .aws .gnupg .gpg .kube .docker .azure .gcloud .config/gcloud .config/gh .config/squash .config/nanoclaw',
-)
-  .concat(words('.local/share/keyrings .password-store .vault-token .netrc .npmrc .pypirc .pgpass'))
-  .concat(words('.git-credentials .env .env.local .env.production .secret credentials credentials.json'))
+export const credentialNames: readonly string[] = closedInHome
+  .concat(words('.gpg .config/squash .config/nanoclaw .vault-token .npmrc .pgpass'))
+  .concat(words('.env .env.local .env.production .secret credentials credentials.json'))
   .concat(words('private_key id_rsa id_dsa id_ecdsa id_ed25519'));
 
 interface Refusal {
@@ -150,11 +151,12 @@ function directoryAt({ found }: Known): string | Refusal {
 
 /** What is there, once it was looked at. */
 const byLook: Readonly<Record<string, Rule<KnownDirectory>>> = {
-  contents: ({ found: { names }, entry: { shows }, hides }) => {
+  contents: ({ found: { names }, entry: { shows }, hides, wish }) => {
     const socket = names.find((name) => closedSockets.includes(name));
     if (socket !== undefined) return refusal('container_socket', `"${socket}" in it gives away the host`);
-    const credential = names.find((name) => !shows.includes(name) && !hides.includes(name));
-    const hidden = names.filter((name) => hides.includes(name));
+    const isHidden = (name: string): boolean => hides.includes(name) || isClosedForGood(wish, name);
+    const credential = names.find((name) => !shows.includes(name) && !isHidden(name));
+    const hidden = names.filter(isHidden);
     if (credential === undefined && hidden.length > 0)
       return `no credentials are seen in it: ${hidden.join(', ')} is hidden`;
     if (credential === undefined) return 'neither credentials nor a container engine’s socket lie in it';
@@ -169,6 +171,12 @@ const byLook: Readonly<Record<string, Rule<KnownDirectory>>> = {
       return refusal(
         'not_writable',
         'it does not belong to the sandboxes: docs/volumes.md says to whom to give it',
+      );
+    // What is written is a copy first, with its owner: one that is none of theirs the kernel can't give it.
+    if (mode === 'cow' && !isTheirs)
+      return refusal(
+        'not_writable',
+        'what is written copy-on-write keeps its owner, and this one is none of the sandboxes’: docs/volumes.md says to whom to give it',
       );
     return mode === 'rw' ? 'sandboxes may write to it' : 'sandboxes may read it';
   },
@@ -230,7 +238,8 @@ function caseOf(list: HostDirectories, around: Surroundings, wish: HostWish): Ca
     owners === undefined || owners.includes(wish.owner);
   const theirs = covering.filter(isTheirs);
   // The nearest one's `shows` holds; what is hidden all say.
-  const entry = theirs.find(({ mode_max }) => wish.mode === 'ro' || mode_max === 'rw');
+  // What is written copy-on-write the host has nothing of.
+  const entry = theirs.find(({ mode_max }) => wish.mode !== 'rw' || mode_max === 'rw');
   const hides = entry === undefined ? [] : hiddenBelow(wish.path, entry, list.directories.filter(isTheirs));
   return { list, around, wish, covering, theirs, entry, hides };
 }

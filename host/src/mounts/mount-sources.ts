@@ -6,12 +6,14 @@
 import { AppError } from '@squash/contract/errors';
 import type { HostDirectories } from '@squash/contract/host-directory';
 import type { HostWish, MountStep } from '@squash/contract/mount-check';
-import type { StoredMount, VolumeId } from '@squash/contract/volume';
+import { hasLevels, levelsOf, type StoredMount, type VolumeId } from '@squash/contract/volume';
 import type { VolumeRow } from '#store/rows.ts';
 import type { Store } from '#store/store.ts';
-import type { HostDirectory, MountSpec } from '../drivers/driver.ts';
+import type { HostDirectory, HostPlace, MountSpec } from '../drivers/driver.ts';
+import { hostFacts } from './host-facts.ts';
 import { type Judgement, judgeHostDirectory, type Surroundings, type Verdict } from './judge.ts';
 import { lookAt, namesIn } from './look.ts';
+import { compileMount, mountRules } from './mount-levels.ts';
 
 /** Of one mount, as HIDDEN_MAX of native/launch/request.h; sixteen mounts are one request of 256 KiB. */
 const hiddenMax = 64;
@@ -28,6 +30,7 @@ export interface MountSourcesOptions {
   /** `host-directories.json` */
   readonly hostDirectories: HostDirectories;
   readonly surroundings: Surroundings;
+  readonly hasOverlay: boolean;
 }
 
 export class StoredMountSources {
@@ -105,6 +108,8 @@ export class StoredMountSources {
     const { verdict, identity } = this.#judged(wish);
     if (verdict.verdict !== 'allow') throw refusal(wish.path, verdict);
     const there = namesIn(wish.path, verdict.hides);
+    if (hasLevels(wish))
+      return { path: wish.path, identity, hidden: [], places: this.#places(wish, verdict.hides) };
     // Below one that is hidden nothing is seen, and nothing is there to be covered.
     const hidden = there.filter((name) => !there.some((other) => name.startsWith(`${other}/`)));
     if (hidden.length > hiddenMax || Buffer.byteLength(hidden.join('')) > hiddenBytesMax) {
@@ -112,6 +117,27 @@ export class StoredMountSources {
       throw refusal(wish.path, { verdict: 'refuse', reason: 'blocked_name', sentence });
     }
     return { path: wish.path, identity, hidden };
+  }
+
+  /** What its levels open is asked for as the directory itself is; a file has the rights that it has. */
+  #places(wish: HostWish, hides: readonly string[]): readonly HostPlace[] {
+    for (const [path, mode] of Object.entries(mountRules(wish))) {
+      if (path === wish.path || (mode !== 'ro' && mode !== 'cow' && mode !== 'rw')) continue;
+      const { verdict } = this.#judged({ path, mode, owner: wish.owner });
+      if (verdict.verdict === 'refuse' && verdict.reason !== 'not_a_directory') throw refusal(path, verdict);
+    }
+    const compiled = compileMount(wish, hides, hostFacts());
+    const unheld = (path: string, why: string): AppError =>
+      refusal(path, {
+        verdict: 'refuse',
+        reason: 'level_unheld',
+        sentence: `its level does not hold: ${why}`,
+      });
+    if ('unheld' in compiled) throw unheld(compiled.unheld, compiled.why);
+    const overlay = compiled.places.find(({ kind }) => kind === 'overlay');
+    if (overlay !== undefined && !this.#options.hasOverlay)
+      throw unheld(overlay.target, 'it needs the kernel’s overlayfs, which this host does not give');
+    return compiled.places;
   }
 
   #judged(wish: HostWish): Judgement & { readonly identity: string } {
@@ -122,10 +148,13 @@ export class StoredMountSources {
     return { ...judgeHostDirectory(hostDirectories, surroundings, { wish, found }), identity };
   }
 
-  #spec(owner: string, { path, mode, volume, host }: StoredMount): MountSpec {
-    if (host !== null) return { path, mode, host: this.hostDirectory({ path: host, mode, owner }) };
+  #spec(owner: string, { id, path, mode, paths, volume, host }: StoredMount): MountSpec {
+    const isWritten = levelsOf({ mode, paths }).some((level) => level === 'rw' || level === 'cow');
+    const seen = { path, mode: isWritten ? 'rw' : 'ro' } as const;
+    if (host !== null)
+      return { ...seen, host: { ...this.hostDirectory({ path: host, mode, paths, owner }), part: id } };
     const row = this.#volume({ volume });
-    return { path, mode, volume: { id: row.id, kind: row.kind } };
+    return { ...seen, volume: { id: row.id, kind: row.kind } };
   }
 
   #volume({ volume }: Pick<StoredMount, 'volume'>): VolumeRow {

@@ -1,5 +1,5 @@
 /** Sandboxes whose root is the host's file system: what they are started with, who their commands run as, what they can't do. */
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import type { HostRoot } from '@squash/contract/host-root';
@@ -61,17 +61,7 @@ export function hostRootSpec(
   if (row.hostRoot === null) return undefined;
   const { uid, gid, root } = row.hostRoot;
   const { places } = compiled ?? world.hostRoots.compile(root);
-  const directory = join(world.files.directory(row.id), '.meta');
-  // A new sandbox has none yet.
-  mkdirSync(directory, { recursive: true });
-  let masks = 0;
-  const here = places.map((place) => {
-    if (place.kind !== 'file') return place;
-    const source = join(directory, `mask-${(masks += 1)}`);
-    rmSync(source, { force: true });
-    writeFileSync(source, root.masks[place.target] ?? '', { mode: 0o444 });
-    return { ...place, source };
-  });
+  const here = withMasks(world, row, { places, texts: root.masks, prefix: 'mask-' });
   return {
     uid,
     gid,
@@ -79,6 +69,38 @@ export function hostRootSpec(
     tracesPaths: root.trace_paths,
     allowsNesting: root.nesting,
   };
+}
+
+/**
+ * The texts become files in the sandbox's directory, which places of the kind `file` then name. @param texts by path of the host, as
+ * targets are
+ */
+export function withMasks(
+  { files }: World,
+  { id }: SandboxRow,
+  {
+    places,
+    texts,
+    prefix,
+  }: {
+    readonly places: readonly HostPlace[];
+    readonly texts: Readonly<Record<string, string>>;
+    readonly prefix: string;
+  },
+): readonly HostPlace[] {
+  const directory = join(files.directory(id), '.meta');
+  // A new sandbox has none yet.
+  mkdirSync(directory, { recursive: true });
+  let masks = 0;
+  return places.map((place) => {
+    if (place.kind !== 'file') return place;
+    const source = join(directory, `${prefix}${(masks += 1)}`);
+    rmSync(source, { force: true });
+    writeFileSync(source, texts[place.target] ?? '');
+    // Read in the sandbox by ids that are others here.
+    chmodSync(source, 0o444);
+    return { ...place, source };
+  });
 }
 
 /** In a directory that is the sandbox's own whatever the rules say. */

@@ -9,10 +9,16 @@ import { AppError } from '@squash/contract/errors';
 import type { EventData } from '@squash/contract/events';
 import { limits } from '@squash/contract/limits';
 import type { HostWish, MountStep } from '@squash/contract/mount-check';
-import type { MountId, StoredMount, VolumeId } from '@squash/contract/volume';
+import {
+  hasLevels,
+  type MountId,
+  type StoredMount,
+  type VolumeId,
+  writesHost,
+} from '@squash/contract/volume';
 import type { MountSpec, RunningSandbox } from '../drivers/driver.ts';
 import type { SandboxRow } from '#store/rows.ts';
-import { checkVmMounts, refuseVm } from './backend.ts';
+import { checkVmMounts, refuseBoxLevels, refuseVm } from './backend.ts';
 import { faultPoint } from './fault.ts';
 import type { State } from './lifecycle.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -67,9 +73,13 @@ export async function attachMount(sandbox: Sandbox, mount: StoredMount): Promise
   // What would keep one that is stopped from starting again.
   world.driver.checkBackend(row.backend, true);
   checkVmMounts(row, mounts);
+  if (row.hostRoot !== null) refuseBoxLevels([mount]);
   const spec = specOf(world, row, mount);
   checkMounts(world, mounts, [mount]);
-  if (isAlive(state)) refuseOwnFiles(world, row, mount);
+  if (isAlive(state)) {
+    refuseOwnFiles(world, row, mount);
+    refuseLevels(row, mount, 'mount_refused');
+  }
   sandbox.change({ mounts }, 'durably');
   faultPoint('mount.committed');
   try {
@@ -104,6 +114,7 @@ export async function detachMount(sandbox: Sandbox, id: MountId): Promise<void> 
     throw new AppError('mount_not_found', `Cannot detach "${id}": sandbox "${row.id}" has no such mount`);
   // In one that does not run nothing is attached.
   refuseWhileVmRuns(sandbox, 'lose a mount');
+  if (isAlive(state)) refuseLevels(row, mount, 'mount_busy');
   const spec = world.mounts.lastSpec(mount);
   if (isAlive(state)) await world.driver.detachMount(row.id, spec ?? specOf(world, row, mount));
   else if (state.phase !== 'failed' && state.phase !== 'stopped')
@@ -119,6 +130,8 @@ export async function detachMount(sandbox: Sandbox, id: MountId): Promise<void> 
 /** What a daemon before this one may have begun, or the operator taken back. @throws as `attachMount` */
 export async function ensureMounts({ world, row }: Sandbox, running: RunningSandbox): Promise<void> {
   for (const spec of world.mounts.specs(row)) {
+    // It came with the start.
+    if ('host' in spec && spec.host.places !== undefined) continue;
     try {
       await world.driver.attachMount(running.id, spec);
     } catch (error) {
@@ -146,16 +159,23 @@ function refuseWhileVmRuns({ row, state }: Sandbox, what: string): void {
  * What it makes there is of the user who started the daemon where there is one id. Only a sandbox that begins with the directory is kept from
  * making a set-uid file, by which every other user of the machine would become him. @throws mount_refused
  */
-function refuseOwnFiles({ driver }: World, { id, mounts }: SandboxRow, { host, mode }: MountWish): void {
-  const isWritten = (mount: MountWish): boolean => mount.host !== null && mount.mode === 'rw';
-  if (!driver.hasOneId || !isWritten({ host, mode }) || mounts.some(isWritten)) return;
+function refuseOwnFiles({ driver }: World, { id, mounts }: SandboxRow, mount: StoredMount): void {
+  if (!driver.hasOneId || !writesHost(mount) || mounts.some(writesHost)) return;
   throw new AppError(
     'mount_refused',
-    `Cannot attach "${host}" rw to sandbox "${id}" while it runs: in single-id mode what it writes there is yours; stop it first (squash pause --keep files)`,
+    `Cannot attach "${mount.host}" rw to sandbox "${id}" while it runs: in single-id mode what it writes there is yours; stop it first (squash pause --keep files)`,
   );
 }
 
-type MountWish = Pick<StoredMount, 'host' | 'mode'>;
+/** What they are made of comes to be while the sandbox starts, and nobody inside sees it come. @throws `code` */
+function refuseLevels({ id }: SandboxRow, mount: StoredMount, code: 'mount_refused' | 'mount_busy'): void {
+  if (!hasLevels(mount)) return;
+  const what = code === 'mount_busy' ? 'detach' : 'attach';
+  throw new AppError(
+    code,
+    `Cannot ${what} "${mount.host}" with levels of its own while sandbox "${id}" runs: stop it first (squash pause --keep files)`,
+  );
+}
 
 /** Also one that stands still. */
 function isAlive({ phase }: State): boolean {

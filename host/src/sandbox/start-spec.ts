@@ -2,9 +2,9 @@
 import type { ErrorCode } from '@squash/contract/errors';
 import type { LayerDigest } from '@squash/contract/ids';
 import type { SandboxRow } from '#store/rows.ts';
-import type { StartSpec } from '../drivers/driver.ts';
+import type { MountSpec, StartSpec } from '../drivers/driver.ts';
 import { hostnameOf } from './environment.ts';
-import { type CompiledRoot, hostRootSpec } from './host-root.ts';
+import { type CompiledRoot, hostRootSpec, withMasks } from './host-root.ts';
 import { topmostOnly } from './stacking.ts';
 import type { World } from './world.ts';
 
@@ -45,7 +45,25 @@ export function startSpec(
     upperKind: row.upperKind,
     upperGeneration: row.upperGeneration,
     makesUpper: false,
-    mounts: world.mounts.specs(row),
+    mounts: mountSpecs(world, row),
     limits: row.limits,
   };
+}
+
+/** With the texts of masks as files. */
+function mountSpecs(world: World, row: SandboxRow): readonly MountSpec[] {
+  return world.mounts.specs(row).map((spec) => {
+    if (!('host' in spec) || spec.host.places === undefined) return spec;
+    const { host, path } = spec;
+    const mount = row.mounts.find((each) => each.path === path);
+    const texts = Object.entries(mount?.paths ?? {}).flatMap(([name, level]) =>
+      typeof level === 'string' ? [] : [[`${host.path}/${name}`, level.mask] as const],
+    );
+    const masks = {
+      places: spec.host.places,
+      texts: Object.fromEntries(texts),
+      prefix: `${mount?.id}-mask-`,
+    };
+    return { ...spec, host: { ...host, places: withMasks(world, row, masks) } };
+  });
 }

@@ -53,7 +53,8 @@ export interface CompiledPlaces {
 }
 
 export interface PlaceGrounds {
-  readonly home: string;
+  /** Of a root: it is there whatever a rule says. */
+  readonly home?: string;
   /** Sockets that may be spoken with; each has a rule as well, which decides. */
   readonly sockets?: readonly string[];
   /** Devices that may be opened, likewise. */
@@ -63,7 +64,7 @@ export interface PlaceGrounds {
 export function compilePlaces(
   rules: HostPaths,
   facts: PathFacts,
-  { home, sockets = [], devices = [] }: PlaceGrounds,
+  { home = '/', sockets = [], devices = [] }: PlaceGrounds,
 ): CompiledPlaces {
   const compiler = new Compiler(rules, facts, { home, sockets, devices });
   const drafts = compiler.inside(ruleTree(rules, home), undefined);
@@ -255,7 +256,7 @@ class Compiler {
   }
 
   #private(path: string): Draft {
-    const isUsers = [this.#home, ...alwaysPrivate].some((each) => isWithin(path, each));
+    const isUsers = [this.#home, ...alwaysPrivate].some((each) => each !== '/' && isWithin(path, each));
     const identity = isUsers ? 'user' : 'root';
     return drafted({ kind: 'private', mode: 'rw', identity, source: '/', target: path });
   }

@@ -34,7 +34,7 @@ import {
 } from '../driver.ts';
 import { GuestClient } from '../../guest/client.ts';
 import { hasNetwork } from '../namespace/host-limits.ts';
-import { launchMount, relativeTo, upperPath } from '../namespace/launch-paths.ts';
+import { launchMounts, relativeTo, upperPath } from '../namespace/launch-paths.ts';
 import { NamespaceDriver, type NamespaceDriverOptions } from '../namespace/namespace-driver.ts';
 import { FullDisk } from './full-disk.ts';
 import { startFailure } from './guest-boot.ts';
@@ -336,7 +336,9 @@ export class MicrovmDriver extends NamespaceDriver {
     files: readonly LaunchMount[],
     begin: (begun: BegunVm) => Promise<void>,
   ): Promise<RunningSandbox> {
-    const mounts = spec.mounts.map((mount, at) => launchMount({ ...mount, path: `${sharedDir}/${at}` }));
+    const mounts = spec.mounts.flatMap((mount, at) =>
+      launchMounts({ ...mount, path: `${sharedDir}/${at}` }, this.#options.dataDir),
+    );
     const running = await this.startAs(
       { ...spec, limits: vmmLimits(spec.limits, this.#vmm.overheadBytes(plan.accelerator)) },
       {

@@ -2,7 +2,7 @@
 import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
 import type { LaunchMount, LaunchUpper } from '../../launch/launch-fields.ts';
-import type { MountSpec, StartSpec, VolumeSpec } from '../driver.ts';
+import type { HostPlace, MountSpec, StartSpec, VolumeSpec } from '../driver.ts';
 
 export function upperPath(id: SandboxId, generation: number): string {
   return `sandboxes/${id}/uppers/${generation}`;
@@ -10,6 +10,20 @@ export function upperPath(id: SandboxId, generation: number): string {
 
 export function volumePath({ id }: VolumeSpec): string {
   return `volumes/${id}/files`;
+}
+
+/** More than one where levels of a directory of the host make places of it. */
+export function launchMounts(mount: MountSpec, dataDir: string): readonly LaunchMount[] {
+  const { host } = 'host' in mount ? mount : {};
+  if (host?.places === undefined) return [launchMount(mount)];
+  return host.places.map((place) => {
+    const rest = place.target.slice(host.path.length);
+    return { ...launchPlace(place, dataDir), target: `${mount.path}${rest}`, own: `${host.part}${rest}` };
+  });
+}
+
+export function launchPlace(place: HostPlace, dataDir: string): LaunchMount {
+  return place.kind === 'file' ? { ...place, source: relativeTo(dataDir, place.source) } : place;
 }
 
 export function launchMount(mount: MountSpec): LaunchMount {

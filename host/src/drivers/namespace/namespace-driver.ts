@@ -50,7 +50,15 @@ import type {
 import { hostsFile, resolvConf } from './etc-files.ts';
 import { damageProblem, diskProblem } from './disk-problem.ts';
 import { HostRoomMeter } from './host-room.ts';
-import { launchMount, relativeTo, upperOf, upperPath, volumePath } from './launch-paths.ts';
+import {
+  launchMount,
+  launchMounts,
+  launchPlace,
+  relativeTo,
+  upperOf,
+  upperPath,
+  volumePath,
+} from './launch-paths.ts';
 import { chooseUpperKind, hasNetwork, unenforced } from './host-limits.ts';
 
 export interface NamespaceDriverOptions {
@@ -221,7 +229,7 @@ export class NamespaceDriver implements Driver, Disposable {
         lowers: spec.lowers.map((digest) => `layers/${digest}`),
         upper: upperOf(spec),
         makesUpper: spec.makesUpper,
-        mounts: spec.mounts.map(launchMount),
+        mounts: spec.mounts.flatMap((mount) => launchMounts(mount, this.#options.dataDir)),
         hostRoot: this.#hostRoot(spec.hostRoot),
         memoryBytesMax: limits.memoryBytesMax,
         cpuMilli: limits.cpuMilli,
@@ -426,11 +434,7 @@ export class NamespaceDriver implements Driver, Disposable {
 
   #hostRoot(root: HostRootSpec | undefined): LaunchStart['hostRoot'] {
     if (root === undefined) return undefined;
-    const { dataDir } = this.#options;
-    const places = root.places.map((place) =>
-      place.kind === 'file' ? { ...place, source: relativeTo(dataDir, place.source) } : place,
-    );
-    return { ...root, places };
+    return { ...root, places: root.places.map((place) => launchPlace(place, this.#options.dataDir)) };
   }
 
   #launcherProblem(): Problem | undefined {
