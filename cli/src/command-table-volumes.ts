@@ -15,9 +15,10 @@ export const mountFlags: readonly FlagSpec[] = [
   },
   {
     name: 'mount',
-    value: 'DIRECTORY:PATH[:rw]',
+    value: 'DIRECTORY:PATH[:MODE]',
     repeats: true,
-    summary: 'directory of the host, of those the operator allows, that it has at this path',
+    summary:
+      'directory of the host, of those the operator allows, that it has at this path: ro, cow or rw, and levels of what lies in it (ro,hidden=.env)',
   },
 ];
 
@@ -82,7 +83,7 @@ export const volumeCommands: readonly CommandSpec[] = [
     positionals: [sandbox, { name: 'source:path', kind: 'volume', optional: true }],
     flags: [],
     notes:
-      'squash mount dev data:/data, squash mount dev data:/data:ro; a source that begins with "/" is a directory of the host, read-only without :rw.',
+      'squash mount dev data:/data, squash mount dev data:/data:ro; a source that begins with "/" is a directory of the host, read-only without :rw. squash mount dev /srv/app:/app:cow,hidden=.env,ro=vendor: levels, of a sandbox that is stopped.',
     load: () => import('./commands/mount.ts'),
   },
   {

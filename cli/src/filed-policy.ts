@@ -1,6 +1,7 @@
 /** `--policy FILE` of a sandbox with layers, where FILE is a policy file as boxes have them and no network policy alone. */
 import { readFileSync } from 'node:fs';
 import { asPolicyFailure, boxPlace } from './box/policy.ts';
+import type { MountWish } from '@squash/contract/volume';
 import type { Call } from './command.ts';
 
 /** One of JSON says so by its `version`. */
@@ -23,6 +24,7 @@ export interface FiledFields {
   readonly cpu?: number;
   readonly memory_mb?: number;
   readonly processes_max?: number;
+  readonly mounts: readonly MountWish[];
 }
 
 /** What it says, in the words of a create. @throws policy_refused with all of it that such a sandbox can't have */
@@ -32,10 +34,11 @@ export async function filedFields(path: string): Promise<FiledFields> {
   const { readSecrets } = await import('@squash/box/policy/secret-values');
   const { places, home, repository } = boxPlace();
   return await asPolicyFailure(async () => {
-    const { policy } = policyForSandbox(places, { home, repository }, path);
+    const { policy, mounts } = policyForSandbox(places, { home, repository }, path);
     const { cpu, memory_mb: memory, processes } = policy.limits;
     return {
       policy: policy.net,
+      mounts,
       env: policyVariables(policy, process.env),
       ...(policy.secrets.size > 0 && {
         own_secrets: readSecrets(policy.secrets, { env: process.env, home }),

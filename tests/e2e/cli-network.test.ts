@@ -115,10 +115,10 @@ processes = 40
     );
     writeFileSync(path, 'version = 1\nroot = "host"\n');
     assert.match((await squash(daemon, words, { env })).stderr, /root: of a box: squash box run/);
-    writeFileSync(path, 'version = 1\n[fs]\n"~/notes" = "ro"\n');
+    writeFileSync(path, 'version = 1\n[fs]\n"/srv" = "ro"\n');
     assert.match(
       (await squash(daemon, words, { env })).stderr,
-      /box\.toml:3: fs\.~\/notes: ro: nothing of this/,
+      /Cannot attach "\/srv" of the host: .*\(not_allowed\)/,
     );
     assert.equal((await squash(daemon, [...words.slice(0, 3), 'an-id'], { env })).code, 2);
     assert.match(

@@ -6,7 +6,6 @@ import assert from 'node:assert/strict';
 import {
   chmodSync,
   chownSync,
-  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -21,6 +20,7 @@ import { after, before, test } from 'node:test';
 import { isOnVms } from '../support/backend.ts';
 import { type Answer, TestDaemon } from '../support/daemon.ts';
 import { isSingleId } from '../support/data-session.ts';
+import { squash, squashOk } from '../support/cli.ts';
 import { ownedPrefix } from '../support/owned-directory.ts';
 
 /** As `squash-launch enter` makes it: docs/internals/launch.md. */
@@ -288,4 +288,30 @@ test('what is written copy-on-write counts against the sandbox’s disk', { skip
   await small.call('DELETE', `/v1/sandboxes/small/mounts/${mount.id}`);
   await small.call('POST', '/v1/sandboxes/small/resume');
   assert.deepEqual(part(upper), []);
+});
+
+test('words of the command line and a policy file of boxes say the same', async () => {
+  const { at, box } = repository();
+  const list = 'find . -mindepth 1 -maxdepth 1 | sort | tr "\\n" " "; echo x >a.txt';
+  const mode = isOnVms || isOthers ? 'ro' : 'cow';
+  const seen =
+    mode === 'ro'
+      ? /^\.\/a\.txt \.\/gone\.txt \.\/vendor.*Read-only/s
+      : /^\.\/a\.txt \.\/gone\.txt \.\/vendor ?$/;
+  const words = `${at}:/work:${mode},hidden=.env,hidden=src,ro=vendor`;
+  await squashOk(daemon, ['create', box, '--layers', '000-base-test', '--mount', words]);
+  assert.match(await sh(box, `cd /work; ${list}`), seen);
+  const file = join(host, `${box}.toml`);
+  const fs = `[fs]\n"./.env" = "hidden"\n"./src" = "hidden"\n"./vendor" = "ro"\n"${host}/absent" = "deny"\n`;
+  writeFileSync(
+    file,
+    `version = 1\nextends = ["builtin:node"]\nworkdir = { source = ".", mode = "${mode}" }\n${fs}`,
+  );
+  const run = ['run', '--policy', file, '--layers', '000-base-test', '--', 'sh', '-c', `cd ${at}; ${list}`];
+  const { stdout, stderr } = await squash(daemon, run, { cwd: at });
+  // Of limits that this machine does not hold.
+  assert.match(`${stdout.toString()}${stderr.replaceAll(/^squash: warning: .*\n/gm, '')}`, seen);
+  assert.equal(readFileSync(join(at, 'a.txt'), 'utf8'), 'one');
+  const wrong = await squash(daemon, ['mount', box, `${at}:/work:cow,open=x`]);
+  assert.match(wrong.stderr, /"open=x" is no LEVEL=NAME/);
 });

@@ -59,6 +59,7 @@ export const whole: readonly string[] = [
   'tests/e2e/keys.test.ts',
   'tests/e2e/mcp.test.ts',
   'tests/e2e/modules.test.ts',
+  'tests/e2e/mount-levels.test.ts',
   'tests/e2e/network.test.ts',
   'tests/e2e/openapi-clients.test.ts',
   'tests/e2e/original.test.ts',

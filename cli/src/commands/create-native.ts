@@ -49,7 +49,7 @@ export async function createNative(
     throw usageFailure('--allow-net and --policy exclude each other');
   if (isGiven('with-memory') && (from === undefined || 'layers' in from))
     throw usageFailure('--with-memory needs --from');
-  const mounts = mountsOf(flags);
+  const mounts = [...(filed?.mounts ?? []), ...mountsOf(flags)];
   const image = flags.isDeclared('image') ? flags.text('image') : undefined;
   if (image !== undefined) {
     if (from !== undefined && 'sandbox' in from)

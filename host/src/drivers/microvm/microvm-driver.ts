@@ -59,7 +59,7 @@ import {
   vmmLimits,
   vmWarnings,
 } from './vm-plan.ts';
-import { type Accelerator, type MachineCopies, sharedDir, type Vmm } from './vmm.ts';
+import { type Accelerator, type MachineCopies, sharedMounts, type Vmm } from './vmm.ts';
 import { ConsoleTail, startVmm, streamOfVmm, throughToGuest, type VmmStart } from './vmm-channel.ts';
 
 /** An emulated guest on a busy machine; one that hangs is given up by then. */
@@ -336,9 +336,7 @@ export class MicrovmDriver extends NamespaceDriver {
     files: readonly LaunchMount[],
     begin: (begun: BegunVm) => Promise<void>,
   ): Promise<RunningSandbox> {
-    const mounts = spec.mounts.flatMap((mount, at) =>
-      launchMounts({ ...mount, path: `${sharedDir}/${at}` }, this.#options.dataDir),
-    );
+    const mounts = launchMounts(sharedMounts(spec.mounts), this.#options.dataDir);
     const running = await this.startAs(
       { ...spec, limits: vmmLimits(spec.limits, this.#vmm.overheadBytes(plan.accelerator)) },
       {

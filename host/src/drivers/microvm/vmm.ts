@@ -1,5 +1,6 @@
 /** What the microVM driver asks of a virtual machine's monitor (VMM). All that is not here is the same for each of them. */
 import type { Duplex } from 'node:stream';
+import type { MountSpec } from '../driver.ts';
 import type { LaunchStart } from '../../launch/launch-fields.ts';
 import type { VmmStart } from './vmm-channel.ts';
 
@@ -38,6 +39,11 @@ export function processorsOf({ cpuMilli }: Pick<VmPlan, 'cpuMilli'>): number {
 
 /** In the VMM's root: the module has it. */
 export const sharedDir = '/mounts';
+
+/** As the sandbox around the guest has them. */
+export function sharedMounts(mounts: readonly MountSpec[]): readonly MountSpec[] {
+  return mounts.map((mount, at) => ({ ...mount, path: `${sharedDir}/${at}` }));
+}
 
 export interface Vmm {
   readonly can: {

@@ -12,13 +12,15 @@ export function volumePath({ id }: VolumeSpec): string {
   return `volumes/${id}/files`;
 }
 
-/** More than one where levels of a directory of the host make places of it. */
-export function launchMounts(mount: MountSpec, dataDir: string): readonly LaunchMount[] {
-  const { host } = 'host' in mount ? mount : {};
-  if (host?.places === undefined) return [launchMount(mount)];
-  return host.places.map((place) => {
-    const rest = place.target.slice(host.path.length);
-    return { ...launchPlace(place, dataDir), target: `${mount.path}${rest}`, own: `${host.part}${rest}` };
+/** More than one of each where levels of a directory of the host make places of it. */
+export function launchMounts(mounts: readonly MountSpec[], dataDir: string): readonly LaunchMount[] {
+  return mounts.flatMap((mount) => {
+    const { host } = 'host' in mount ? mount : {};
+    if (host?.places === undefined) return [launchMount(mount)];
+    return host.places.map((place) => {
+      const rest = place.target.slice(host.path.length);
+      return { ...launchPlace(place, dataDir), target: `${mount.path}${rest}`, own: `${host.part}${rest}` };
+    });
   });
 }
 

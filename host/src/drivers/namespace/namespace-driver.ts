@@ -229,7 +229,7 @@ export class NamespaceDriver implements Driver, Disposable {
         lowers: spec.lowers.map((digest) => `layers/${digest}`),
         upper: upperOf(spec),
         makesUpper: spec.makesUpper,
-        mounts: spec.mounts.flatMap((mount) => launchMounts(mount, this.#options.dataDir)),
+        mounts: launchMounts(spec.mounts, this.#options.dataDir),
         hostRoot: this.#hostRoot(spec.hostRoot),
         memoryBytesMax: limits.memoryBytesMax,
         cpuMilli: limits.cpuMilli,
