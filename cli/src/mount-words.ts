@@ -1,5 +1,5 @@
 /** `SOURCE:PATH[:MODE[,LEVEL=NAME…]]` as the API has it, and where volumes and mounts are asked for. */
-import type { MountPaths, MountWish } from '@squash/contract/volume';
+import type { MountInfo, MountPaths, MountWish } from '@squash/contract/volume';
 import type { Flags } from './arguments.ts';
 import { apiPath } from './client/client.ts';
 import { usageFailure } from './failure.ts';
@@ -39,6 +39,14 @@ function pathsOf(words: readonly string[]): MountPaths {
       return [word.slice(cut + 1), level];
     }),
   );
+}
+
+/** As `parseMount` takes it; a mask, whose text it has no words for, by its name. */
+export function modeWords({ mode, paths = {} }: Pick<MountInfo, 'mode' | 'paths'>): string {
+  const below = Object.entries(paths).map(
+    ([name, level]) => `${typeof level === 'string' ? level : 'mask'}=${name}`,
+  );
+  return [mode, ...below].join(',');
 }
 
 /** `DIRECTORY[:PATH][:MODE]`, as the API checks it. */

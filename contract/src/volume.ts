@@ -44,8 +44,6 @@ export const mountPathSchema = z
 const mountModeSchema = z.enum(['ro', 'cow', 'rw']);
 
 const mountPathsMax = 64;
-/** Of one directory: sixteen of them and what else a start has are one request of the launcher. */
-export const mountPlacesMax = 128;
 const masksBytesMax = 65_536;
 
 const mountLevelSchema = z.union([

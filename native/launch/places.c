@@ -264,15 +264,6 @@ int places_put(int root, struct supply *supply, struct fault *fault) {
   return 0;
 }
 
-/* Nothing of the request's is put around it: it is a directory that is wished for, and not one in such a directory. */
-static bool is_first(const struct request *request, size_t index) {
-  for (size_t i = 0; i < index; i++) {
-    const struct mount_wish *other = &request->mounts[i];
-    if (other->own != NULL && other->place != PLACE_WHITEOUT && is_below(request->mounts[index].target, other->target)) return false;
-  }
-  return true;
-}
-
 static bool is_had(const struct request *request, const char *name) {
   size_t bytes = strlen(name);
   for (size_t i = 0; i < request->mount_count; i++) {
@@ -313,7 +304,8 @@ int places_put_in_layers(int root, struct supply *supply, size_t index, struct f
   if (wish->place == PLACE_WHITEOUT) return 0;
   cleanup_fd data = make_mounts();
   if (data < 0) return fault_disk(fault, "launch_failed", "can't open the sandbox's own files of \"/%s\"", wish->target);
-  if (is_first(&supply->request, index)) {
+  /* The directory itself, and not what lies in it. */
+  if (strchr(wish->own, '/') == NULL) {
     cleanup_fd target = mounts_open_target(root, wish->target, fault);
     if (target < 0) return -1;
   }

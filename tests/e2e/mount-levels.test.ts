@@ -58,6 +58,11 @@ function repository(parent = 'open'): { readonly at: string; readonly box: strin
   return { at, box: `box${names}` };
 }
 
+/** So many names, with this level. */
+function each(word: string, count: number, level = 'hidden'): Readonly<Record<string, string>> {
+  return Object.fromEntries(Array.from({ length: count }, (_, at) => [`${word}${at}`, level]));
+}
+
 async function create(box: string, mount: Readonly<Record<string, unknown>>): Promise<Answer> {
   return await daemon.request('POST', '/cgi-bin/api/sandboxes', {
     id: box,
@@ -244,8 +249,17 @@ test('a level that does not hold, or opens what the operator does not give, is r
     [{ host: at, paths: { '/x': 'ro' } }, /^invalid_request/],
     [{ host: at, paths: { x: 'open' } }, /^invalid_request/],
     [{ volume: 'v', mode: 'cow' }, /^invalid_request/],
+    [{ host: at, paths: { ...hidden, ...each('n', 64) } }, /^invalid_request/],
   ];
   for (const [wish, what] of cases) assert.match(await refusal(box, wish), what);
+  const files = each('f', 60, 'ro');
+  const mounts = Array.from({ length: 3 }, () => {
+    const { at: full } = repository('shown');
+    for (const name of Object.keys(files)) writeFileSync(join(full, name), '');
+    return { host: full, path: `/${names}`, mode: 'rw', paths: files };
+  });
+  const { json } = await daemon.request('POST', '/cgi-bin/api/sandboxes', { id: box, mounts });
+  assert.equal(json.code, 'mount_limit', JSON.stringify(json));
 });
 
 test('levels are of a start: a sandbox that runs neither gets nor loses them', async () => {
@@ -301,6 +315,8 @@ test('words of the command line and a policy file of boxes say the same', async 
   const words = `${at}:/work:${mode},hidden=.env,hidden=src,ro=vendor`;
   await squashOk(daemon, ['create', box, '--layers', '000-base-test', '--mount', words]);
   assert.match(await sh(box, `cd /work; ${list}`), seen);
+  const shown = await squashOk(daemon, ['mount', box]);
+  assert.ok(shown.includes(` ${mode},hidden=.env,hidden=src,ro=vendor `), shown);
   const file = join(host, `${box}.toml`);
   const fs = `[fs]\n"./.env" = "hidden"\n"./src" = "hidden"\n"./vendor" = "ro"\n"${host}/absent" = "deny"\n`;
   writeFileSync(

@@ -2,7 +2,7 @@
 import type { MountInfo } from '@squash/contract/volume';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
-import { mountsPath, parseMount } from '../mount-words.ts';
+import { modeWords, mountsPath, parseMount } from '../mount-words.ts';
 import { printJson, printLine } from '../output/print.ts';
 import { printTable } from '../output/table.ts';
 import { listVolumes } from './volume-ls.ts';
@@ -22,7 +22,7 @@ export async function run({ positionals, client, json }: Call): Promise<number> 
     printTable<MountInfo>(
       [
         { title: 'PATH', text: (each) => each.path },
-        { title: 'MODE', text: (each) => each.mode },
+        { title: 'MODE', text: (each) => modeWords(each) },
         { title: 'SOURCE', text: (each) => nameOf(each) },
         { title: 'ID', text: (each) => each.id },
       ],

@@ -5,7 +5,7 @@
 import type { HostPaths } from '@squash/contract/host-root';
 import type { HostWish } from '@squash/contract/mount-check';
 import type { PathLevel } from '@squash/contract/path-levels';
-import { mountPlacesMax, type MountPaths } from '@squash/contract/volume';
+import type { MountPaths } from '@squash/contract/volume';
 import { compilePlaces, type PathFacts } from '@squash/policy/paths/compile';
 import { isOpened, isWithin, lineage, resolveLevel } from '@squash/policy/paths/levels';
 import type { HostPlace } from '../drivers/driver.ts';
@@ -58,7 +58,5 @@ export function compileMount(wish: Levels, hidden: readonly string[], facts: Pat
   const own = places.filter(({ target }) => isWithin(target, wish.path));
   const link = own.find(({ kind }) => kind === 'link');
   if (link !== undefined) return { unheld: link.target, why: 'it is a link' };
-  if (own.length > mountPlacesMax)
-    return { unheld: wish.path, why: `its levels make ${own.length} mounts, ${mountPlacesMax} at most` };
   return { places: own };
 }

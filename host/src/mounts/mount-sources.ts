@@ -50,13 +50,15 @@ export class StoredMountSources {
     readonly owner: string;
     readonly mounts: readonly StoredMount[];
   }): readonly MountSpec[] {
-    return [...mounts]
+    const specs = [...mounts]
       .sort((a, b) => (a.path < b.path ? -1 : 1))
       .map((mount) => {
         const spec = this.#spec(owner, mount);
         this.#last.set(mount, spec);
         return spec;
       });
+    checkPlaces(specs);
+    return specs;
   }
 
   lastSpec(mount: StoredMount): MountSpec | undefined {
@@ -123,7 +125,11 @@ export class StoredMountSources {
   #places(wish: HostWish, hides: readonly string[]): readonly HostPlace[] {
     for (const [path, mode] of Object.entries(mountRules(wish))) {
       if (path === wish.path || (mode !== 'ro' && mode !== 'cow' && mode !== 'rw')) continue;
-      const { verdict } = this.#judged({ path, mode, owner: wish.owner });
+      const below = Object.entries(wish.paths ?? {}).flatMap(([name, level]) => {
+        const at = `${wish.path}/${name}`;
+        return at.startsWith(`${path}/`) ? [[at.slice(path.length + 1), level] as const] : [];
+      });
+      const { verdict } = this.#judged({ path, mode, owner: wish.owner, paths: Object.fromEntries(below) });
       if (verdict.verdict === 'refuse' && verdict.reason !== 'not_a_directory') throw refusal(path, verdict);
     }
     const compiled = compileMount(wish, hides, hostFacts());
@@ -164,6 +170,21 @@ export class StoredMountSources {
       throw new AppError('volume_not_found', `Cannot attach volume "${volume}": it is gone`);
     return row;
   }
+}
+
+/** As the launcher takes them in one request, beside what else a start has. */
+const placesMax = 160;
+const placesBytesMax = 65_536;
+
+/** @throws mount_limit */
+function checkPlaces(specs: readonly MountSpec[]): void {
+  const places = specs.flatMap((spec) => ('host' in spec ? (spec.host.places ?? []) : []));
+  const bytes = places.reduce((sum, { source, target }) => sum + Buffer.byteLength(source + target) + 64, 0);
+  if (places.length > placesMax || bytes > placesBytesMax)
+    throw new AppError(
+      'mount_limit',
+      `Levels of what is attached make ${places.length} mounts, ${bytes} bytes of paths: ${placesMax} and ${placesBytesMax} at most`,
+    );
 }
 
 function refusal(path: string, verdict: Verdict): AppError {

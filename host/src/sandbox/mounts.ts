@@ -28,7 +28,7 @@ import type { World } from './world.ts';
 export interface MountSources {
   /** Each rule about a directory of the host, up to the one that refuses it. */
   judge(wish: HostWish): readonly MountStep[];
-  /** Those that others lie in come first. @throws volume_not_found, host_directory_refused */
+  /** Those that others lie in come first. @throws volume_not_found, host_directory_refused, mount_limit */
   specs(row: Pick<SandboxRow, 'owner' | 'mounts'>): readonly MountSpec[];
   /** What was last said of it, while it may be attached: a directory of the host may have gone since. */
   lastSpec(mount: StoredMount): MountSpec | undefined;
@@ -75,6 +75,8 @@ export async function attachMount(sandbox: Sandbox, mount: StoredMount): Promise
   checkVmMounts(row, mounts);
   if (row.hostRoot !== null) refuseBoxLevels([mount]);
   const spec = specOf(world, row, mount);
+  // One start has room for so many.
+  if (hasLevels(mount)) world.mounts.specs({ owner: row.owner, mounts });
   checkMounts(world, mounts, [mount]);
   if (isAlive(state)) {
     refuseOwnFiles(world, row, mount);
