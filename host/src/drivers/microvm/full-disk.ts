@@ -56,8 +56,8 @@ export class FullDisk implements Disposable {
     this.#isShort = availableBytes < markBytes;
     if (!wasShort && !this.#isShort) return;
     this.#isBusy = true;
-    const signal = AbortSignal.timeout(askMsMax);
     const asked = vms.map(async (connect) => {
+      const signal = AbortSignal.timeout(askMsMax);
       await controlled({ connect }, signal, (control) => retry(control, signal));
     });
     const answers = await Promise.allSettled(asked);
