@@ -2,6 +2,7 @@
 #include "init/fork_thread.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/sched.h>
 #include <pthread.h>
@@ -14,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/descriptor.h"
 #include "common/loop.h"
 #include "init/machine.h"
 
@@ -121,10 +123,19 @@ static bool open_done(void) {
   return done.is_added;
 }
 
+/* Whether the kernel gives memory whose process changes its user to every program of that user. */
+static bool user_change_opens_memory(void) {
+  char value = '0';
+  cleanup_fd fd = open("/proc/sys/fs/suid_dumpable", O_RDONLY | O_CLOEXEC);
+  ssize_t ignored = fd < 0 ? 0 : read(fd, &value, 1);
+  (void)ignored;
+  return value == '1';
+}
+
 void fork_thread_tell(void (*told)(void)) { over = told; }
 
 void fork_thread_prepare(void) {
-  if (is_made) return;
+  if (is_made || user_change_opens_memory()) return;
   sigset_t all, before;
   sigfillset(&all);
   pthread_attr_t small;

@@ -7,8 +7,10 @@
  * file system). While the thread waits, other commands are forked.
  *
  * A child that has a user's id already, and our memory still, is out of that user's reach: the memory is not dumpable, so nobody without
- * CAP_SYS_PTRACE can trace it or look into it, and no signal makes a core file of it, for which older kernels end all who share it. While
- * its parent waits the kernel does not choose it when memory runs out.
+ * CAP_SYS_PTRACE can trace it or look into it, and no signal makes a core file of it, for which older kernels end all who share it. What
+ * the kernel makes of that where the user changes the child takes back before it hears signals (spawn.c); where the kernel makes it
+ * everybody's for that moment (fs.suid_dumpable is 1) there is no thread. While its parent waits the kernel does not choose it when memory
+ * runs out.
  */
 #ifndef SQUASH_INIT_FORK_THREAD_H
 #define SQUASH_INIT_FORK_THREAD_H

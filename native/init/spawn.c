@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -129,6 +130,8 @@ static _Noreturn void run_child(const struct exec_request *spec, const struct ch
   pid_one_child_goes_first();
   if (limit_open_files(spec->open_files_max) != 0) fail(ends, STEP_LIMITS, errno);
   if (become(spec->uid, spec->gid) != 0) fail(ends, STEP_USER, errno);
+  /* The kernel has made this memory, which is PID 1's or a copy, what fs.suid_dumpable says: it is nobody's to dump or to trace. A trace of paths reads it. */
+  if (!is_traced && prctl(PR_SET_DUMPABLE, 0) != 0) fail(ends, STEP_USER, errno);
   if (chdir(spec->cwd) != 0) fail(ends, STEP_CWD, errno); /* As that user: what it may not enter is refused. */
   sigset_t none;
   sigemptyset(&none);

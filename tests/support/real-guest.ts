@@ -35,6 +35,8 @@ const bindAndBecome = `
 export interface RealGuestOptions {
   /** As PID 1 of a pid namespace of its own; needs root. */
   readonly isPidOne?: boolean;
+  /** A file in the place of `/proc/sys/fs/suid_dumpable`, which all of the machine has once. Needs `isPidOne`. */
+  readonly suidDumpable?: string;
   /** Descriptors that squash-init may have. */
   readonly openFilesMax?: number;
   readonly answerDeadlineMs?: number;
@@ -61,6 +63,10 @@ export class RealGuest implements AsyncDisposable {
     const command = ['perl', '-e', bindAndBecome, join(directory, 'init.sock'), program];
     if (options.openFilesMax !== undefined) {
       command.unshift('sh', '-c', `ulimit -n ${options.openFilesMax}; exec "$@"`, 'sh');
+    }
+    if (options.suidDumpable !== undefined) {
+      const cover = `mount --bind '${options.suidDumpable}' /proc/sys/fs/suid_dumpable`;
+      command.unshift('sh', '-c', `${cover} && exec "$@"`, 'sh');
     }
     if (options.isPidOne === true)
       command.unshift('unshare', '--pid', '--fork', '--mount-proc', '--kill-child');

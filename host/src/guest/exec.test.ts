@@ -274,6 +274,23 @@ test('root inside can not signal PID 1', asRoot, async () => {
   assert.equal((await run(guest, ['echo', 'alive'])).stdout, 'alive\n');
 });
 
+test('no command begins in PID 1’s memory where the kernel opens that to its user', asRoot, async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'squash-dumpable-'));
+  const suidDumpable = join(directory, 'value');
+  for (const [value, threads] of [
+    ['0', 'squash-init squash-start'],
+    ['1', 'squash-init'],
+    ['2', 'squash-init squash-start'],
+  ] as const) {
+    await writeFile(suidDumpable, `${value}\n`);
+    await using guest = await RealGuest.start({ isPidOne: true, suidDumpable });
+    await run(guest, ['/bin/true']);
+    const { stdout } = await run(guest, ['sh', '-c', 'cat /proc/1/task/*/comm']);
+    assert.equal(stdout.trim().replaceAll('\n', ' '), threads, value);
+  }
+  await rm(directory, { recursive: true });
+});
+
 async function isAlive(pid: number): Promise<boolean> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
   return stat !== '' && !/\) Z/.test(stat);

@@ -12,6 +12,8 @@ import { countBuffers } from '@squash/base/buffer-garbage';
 
 /** One largest frame: more only delays the pause. */
 const readAheadBytesMaxDefault = framePayloadBytesMax;
+/** For a last frame, to be taken by a guest that may never read it. */
+const lastMsMax = 1_000;
 
 interface Waiter {
   resolve(frame: Frame): void;
@@ -109,14 +111,19 @@ export class FrameConnection implements Disposable {
     return setTimeout(() => this.fail(late(deadlineMs)), deadlineMs);
   }
 
-  /** Sends a last frame, then closes. */
+  /** Sends a last frame, then closes: soon, also where it is not taken. */
   endWith(frame: Uint8Array): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#stream.write(frame);
     // Nearly always the kernel has it now. A stream that is ended and closed before it has finished makes an error.
-    if (this.#stream.writableLength === 0) this.#stream.destroy();
-    else this.#stream.end(() => this.#stream.destroy());
+    if (this.#stream.writableLength === 0) {
+      this.#stream.destroy();
+      return;
+    }
+    this.#stream.end(() => this.#stream.destroy());
+    const timer = setTimeout(() => this.#stream.destroy(), lastMsMax).unref();
+    this.#stream.on('close', () => clearTimeout(timer));
   }
 
   /** The stream with what came behind the last frame, for a protocol without frames. */

@@ -13,6 +13,7 @@ import fc from 'fast-check';
 import { GuestClient } from './client.ts';
 import type { GuestExec } from './guest.ts';
 import { specOf } from '../../../tests/support/real-guest.ts';
+import { waitFor } from '../../../tests/support/wait.ts';
 
 type Script = (socket: Socket) => void;
 
@@ -23,6 +24,7 @@ class HostileGuest implements AsyncDisposable {
   readonly #directory: string;
   readonly #server = createServer({ allowHalfOpen: true });
   readonly #sockets = new Set<Socket>();
+  readonly #dialled: Socket[] = [];
 
   private constructor(directory: string) {
     this.#directory = directory;
@@ -35,6 +37,7 @@ class HostileGuest implements AsyncDisposable {
       connect: async () => {
         const socket = createConnection({ path: join(directory, 's'), allowHalfOpen: true });
         await once(socket, 'connect');
+        this.#dialled.push(socket);
         return socket;
       },
       answerDeadlineMs: 200,
@@ -48,6 +51,11 @@ class HostileGuest implements AsyncDisposable {
     guest.#server.listen(join(directory, 's'));
     await once(guest.#server, 'listening');
     return guest;
+  }
+
+  /** Connections that the client has not ended. */
+  get open(): number {
+    return this.#dialled.filter((socket) => !socket.destroyed).length;
   }
 
   plays(script: Script | Uint8Array[]): GuestClient {
@@ -453,4 +461,21 @@ test('a guest that ends every connection has a command asked of it twice, and no
   });
   await assert.rejects(client.exec(spec), isBreach);
   assert.equal(asked, 1);
+});
+
+test('a guest that reads nothing, and says that it did and that its command ended, keeps no connection', async () => {
+  await using guest = await HostileGuest.start();
+  const client = guest.plays((socket) => {
+    socket.pause();
+    const frames = [started, ...[1, 2, 3].map((n) => encodeFields('ack', [['offset', n * 65_536]])), exit];
+    for (const [at, frame] of frames.entries()) setTimeout(() => socket.write(frame), 50 * at);
+  });
+  const execs = await Promise.all(Array.from({ length: 8 }, async () => await client.exec(spec)));
+  const writes = execs.map((exec) => exec.writeStdin(Buffer.alloc(16 * 65_536)));
+  for (const exec of execs) {
+    for await (const _event of exec.events());
+    exec.release();
+  }
+  await waitFor('the connections end', () => guest.open === 0, 5_000);
+  await Promise.all(writes);
 });

@@ -11,7 +11,7 @@ import { controlled } from './vm-fork.ts';
 import type { Vmm } from './vmm.ts';
 
 const lookMs = 5_000;
-/** For one that does not answer the others wait no longer. */
+/** For those that do not answer, which are asked at once with the others. */
 const askMsMax = 2_000;
 
 const statusSchema = z.object({ status: z.string().max(64) });
@@ -56,13 +56,13 @@ export class FullDisk implements Disposable {
     this.#isShort = availableBytes < markBytes;
     if (!wasShort && !this.#isShort) return;
     this.#isBusy = true;
-    for (const connect of vms) {
+    const asked = vms.map(async (connect) => {
       const signal = AbortSignal.timeout(askMsMax);
-      // One that has ended or is hostile is no other's matter; one that is only slow is asked again.
-      await controlled({ connect }, signal, (control) => retry(control, signal)).catch(() =>
-        this.lookAgain(),
-      );
-    }
+      await controlled({ connect }, signal, (control) => retry(control, signal));
+    });
+    const answers = await Promise.allSettled(asked);
+    // One that has ended or is hostile is no other's matter; one that is only slow is asked again.
+    if (answers.some(({ status }) => status === 'rejected')) this.lookAgain();
     this.#isBusy = false;
   }
 }

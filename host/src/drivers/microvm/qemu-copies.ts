@@ -28,7 +28,7 @@ export type VsockPlace = Readonly<Record<'socket' | 'bus', string>>;
 /** It stands still from then on. Resolves when all of it is written to the socket. */
 export async function saveMachine(control: Duplex, socket: string, signal: AbortSignal): Promise<void> {
   const qmp = await Qmp.open(control, signal);
-  await qmp.ask('stop');
+  await stop(qmp);
   await qmp.ask('migrate-set-parameters', { 'max-bandwidth': bytesPerSecond });
   await qmp.ask('migrate', { uri: `unix:${socket}` });
   for (;;) {
@@ -53,7 +53,14 @@ export async function wakeMachine(control: Duplex, place: VsockPlace, signal: Ab
 export async function partMachine(control: Duplex, signal: AbortSignal): Promise<void> {
   const qmp = await Qmp.open(control, signal);
   await unplug(qmp, signal);
+  await stop(qmp);
+}
+
+/** One that stands still for want of room stays as it is, and would be told to go on while it is saved (`full-disk.ts`). */
+async function stop(qmp: Qmp): Promise<void> {
   await qmp.ask('stop');
+  if (statusSchema.parse(await qmp.ask('query-status')).status === 'io-error')
+    throw new AppError('disk_full', 'No room on the disk for what the microVM writes');
 }
 
 /** One whose vsock is on its way out loses it first: of what is half gone nobody could tell. */
