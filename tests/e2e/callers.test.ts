@@ -9,6 +9,7 @@ import { buffer } from 'node:stream/consumers';
 import type { CallerEvent } from '@squash/contract/callers';
 import type { KeyCreated } from '@squash/contract/keys';
 import WebSocket from 'ws';
+import { isOnVms } from '../support/backend.ts';
 import { type CliEnd, endOf, squash, startCli } from '../support/cli.ts';
 import { HostServer } from '../support/host-server.ts';
 import { processesOf } from '../support/leaks.ts';
@@ -36,13 +37,16 @@ async function allow(id: string, list: readonly string[]): Promise<void> {
   await scene.daemon.call('PUT', `/v1/sandboxes/${id}/policy`, { allow: list });
 }
 
+/** A microVM's network connects before it answers the guest: what is reset meanwhile the guest is told as refused. */
+const said = isOnVms ? `error.code.replace('ECONNREFUSED', 'ECONNRESET')` : 'error.code';
+
 /** What a Node program in the sandbox prints; `connect` is there, and `say` prints JSON. */
 async function inside(program: string, id = 'dev'): Promise<string> {
   const text = `const net = require('net'), crypto = require('crypto');
 const sha = (bytes) => crypto.createHash('sha256').update(bytes).digest('hex');
 const connect = (port = ${port}) => net.connect({ host: 'caller.squash.internal', port, allowHalfOpen: true });
 const outcome = (port, first = '') => new Promise((done) => { const socket = connect(port); let text = ''; socket.write(first);
-  socket.on('data', (piece) => { text += piece; }).on('end', () => done(text)).on('error', (error) => done(error.code)); });
+  socket.on('data', (piece) => { text += piece; }).on('end', () => done(text)).on('error', (error) => done(${said})); });
 ${program}`;
   return await scene.exec(id, `node -e "$(echo ${Buffer.from(text).toString('base64')} | base64 -d)"`);
 }
