@@ -67,6 +67,19 @@ describe('devices of this machine in a box', { skip: hasFuse ? false : 'there is
     assert.match(await printed('run', '--device', 'fuse', '--dry-run'), /^Devices: \/dev\/fuse$/m);
   });
 
+  it('come with what the kernel says about them, and nothing else of /sys', async () => {
+    const words =
+      'find /sys -maxdepth 3 2>/dev/null | sort; cat /sys/dev/char/10:229/uevent; ls -d /sys/class';
+    const look = async (...device: readonly string[]): Promise<string> =>
+      (
+        await box('run', ...device, '--', 'sh', '-c', `${words}; : >/sys/dev/char/10:229/power/control`)
+      ).stdout.toString();
+    const own =
+      /^\/sys\n\/sys\/dev\n\/sys\/dev\/char\n\/sys\/dev\/char\/10:229\n\/sys\/devices\n\/sys\/devices\/virtual\n\/sys\/devices\/virtual\/misc\nMAJOR=10\nMINOR=229\nDEVNAME=fuse\n/;
+    assert.match(await look('--device', 'fuse'), isRoot ? /^$/ : own);
+    assert.equal(await look(), '');
+  });
+
   it('that lead out are refused, by other names, too', async () => {
     symlinkSync('/dev/tty0', join(work, 'innocent'));
     const rows: readonly (readonly [string, number, RegExp])[] = [

@@ -90,7 +90,7 @@ interface Closed {
   readonly homes: readonly string[];
 }
 
-const noSys = 'of "/sys" no sandbox has anything';
+const noSys = 'of "/sys" a sandbox has only what is about its devices';
 
 function openProblem(path: string, level: PathLevel, { closed, homes }: Closed): Refusal | undefined {
   if (path === '/') return refuse(path, 'whole_root', 'name the directories in it that are to be open');

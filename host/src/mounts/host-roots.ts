@@ -7,6 +7,7 @@ import { AppError } from '@squash/contract/errors';
 import { type HostRoot, hostRootLimits } from '@squash/contract/host-root';
 import { limits } from '@squash/contract/limits';
 import { type CompiledPlaces, compilePlaces } from '@squash/policy/paths/compile';
+import { sysfsOf } from './device-sysfs.ts';
 import { hostFacts } from './host-facts.ts';
 import { type HostSurroundings, judgeHostPaths } from './host-paths.ts';
 
@@ -62,7 +63,8 @@ export class LocalHostRoots {
       throw new AppError('host_path_refused', `Cannot open "${path}" of the host: ${sentence} (${reason})`);
     }
     const { user, sockets, devices } = root;
-    const compiled = compilePlaces(verdict.rules, facts, { home: user.home, sockets, devices });
+    const rules = uid === 0 ? verdict.rules : { ...sysfsOf(devices, facts), ...verdict.rules };
+    const compiled = compilePlaces(rules, facts, { home: user.home, sockets, devices });
     const { places } = compiled;
     const overlay = places.find(({ kind }) => kind === 'overlay');
     if (overlay !== undefined && !this.#options.hasOverlay)

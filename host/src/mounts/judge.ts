@@ -15,7 +15,7 @@
 import { join, relative } from 'node:path';
 import { type HostDirectories, type HostDirectoryEntry, isPlainPath } from '@squash/contract/host-directory';
 import type { HostWish, MountStep } from '@squash/contract/mount-check';
-import { closedInHome, closedSockets } from '@squash/contract/path-levels';
+import { closedInHome, closedPaths, closedSockets, systemPaths } from '@squash/contract/path-levels';
 import { isClosedForGood } from './mount-levels.ts';
 
 /** What no sandbox gets, whatever a list says. */
@@ -65,9 +65,7 @@ export type Verdict =
   | { readonly verdict: 'refuse'; readonly reason: RefusalReason; readonly sentence: string };
 
 /** At, below or around these nothing is mounted. `/` is around all of them. */
-const systemPaths = words('/proc /sys /dev /run /var/run /etc /boot').concat(
-  words('/var/lib/docker /var/lib/containerd /var/lib/containers /var/lib/kubelet'),
-);
+const closedAround = [...systemPaths, ...words('/var/run /etc /boot'), ...closedPaths];
 
 /** Where programs keep keys; in any spelling of large and small letters, which some file systems do not tell apart. */
 export const credentialNames: readonly string[] = closedInHome
@@ -121,7 +119,7 @@ const byName: Readonly<Record<string, Rule>> = {
     return refusal('blocked_name', `host-directories.json blocks paths with "${word}"`);
   },
   system: ({ wish: { path } }) => {
-    const system = systemPaths.find((each) => isWithin(path, each) || isWithin(each, path));
+    const system = closedAround.find((each) => isWithin(path, each) || isWithin(each, path));
     if (system === undefined) return 'it is no directory of the system';
     return refusal('system_path', `"${system}" belongs to the system`);
   },

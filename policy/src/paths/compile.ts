@@ -10,7 +10,7 @@
  */
 import type { HostPaths } from '@squash/contract/host-root';
 import type { PathLevel } from '@squash/contract/path-levels';
-import { isOpened, isWithin, lineage, parentOf, resolveLevel } from './levels.ts';
+import { absoluteLink, isOpened, isWithin, lineage, parentOf, resolveLevel } from './levels.ts';
 
 export interface PathFacts {
   /** As lstat: a link at the path itself is not followed. `identity` is `dev:ino`, of a device with its number behind. Of the same path it is asked again and again. */
@@ -194,7 +194,7 @@ class Compiler {
   }
 
   #link(path: string): readonly Draft[] {
-    const target = absolute(path, this.#facts.links(path));
+    const target = absoluteLink(path, this.#facts.links(path));
     const isSeen = isOpened(resolveLevel(this.#rules, target)) && this.#find(target).type !== 'missing';
     // A home is often reached by a link, and is there whether it is opened or not.
     const isMade = [this.#home, ...alwaysPrivate].some((each) => isWithin(each, target));
@@ -343,16 +343,6 @@ function finished({ place, whiteouts }: Draft): readonly Place[] {
     .toSorted(compare)
     .map((target): Place => ({ kind: 'whiteout', mode: 'ro', identity: '-', source: '/', target }));
   return [...names, { ...place, kind: 'overlay' }];
-}
-
-function absolute(path: string, text: string): string {
-  const whole = text.startsWith('/') ? text : `${path.slice(0, path.lastIndexOf('/'))}/${text}`;
-  const parts: string[] = [];
-  for (const part of whole.split('/')) {
-    if (part === '..') parts.pop();
-    else if (part !== '' && part !== '.') parts.push(part);
-  }
-  return `/${parts.join('/')}`;
 }
 
 function deviceOf(identity: string): string {

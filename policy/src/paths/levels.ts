@@ -40,3 +40,14 @@ export function lineage(path: string): readonly string[] {
 export function parentOf(path: string): string {
   return path.slice(0, path.lastIndexOf('/')) || '/';
 }
+
+/** Where a link leads, by its text alone. */
+export function absoluteLink(path: string, text: string): string {
+  const whole = text.startsWith('/') ? text : `${path.slice(0, path.lastIndexOf('/'))}/${text}`;
+  const parts: string[] = [];
+  for (const part of whole.split('/')) {
+    if (part === '..') parts.pop();
+    else if (part !== '' && part !== '.') parts.push(part);
+  }
+  return `/${parts.join('/')}`;
+}
