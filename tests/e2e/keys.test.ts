@@ -21,6 +21,8 @@ import { squash, squashOk } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { waitFor } from '../support/wait.ts';
 
+/** A microVM has no less. */
+const smallMb = isOnVms ? 128 : 64;
 const operatorToken = 'the-operator-of-this-test';
 const sandboxes = '/cgi-bin/api/sandboxes';
 /** Two looks, and what a busy machine takes. */
@@ -234,8 +236,8 @@ test('a quota holds against requests at once, and what ends makes room', async (
   const quota = (body: object) => daemon.call('PUT', '/v1/owners/bound/quota', body);
   const statuses = (answers: readonly ApiAnswer[]) =>
     answers.map(({ status }) => status).sort((one, other) => one - other);
-  await quota({ memory_mb: 150 });
-  const make = (id: string) => as(token, 'POST', sandboxes, { id, memory_mb: 64 });
+  await quota({ memory_mb: 2 * smallMb + 22 });
+  const make = (id: string) => as(token, 'POST', sandboxes, { id, memory_mb: smallMb });
   assert.deepEqual(statuses(await Promise.all(['b1', 'b2', 'b3', 'b4'].map(make))), [201, 201, 429, 429]);
   const [box, spare] = ((await as(token, 'GET', sandboxes)).json as { readonly id: string }[]).map(
     ({ id }) => id,
@@ -257,7 +259,7 @@ test('a quota holds against requests at once, and what ends makes room', async (
   const self = (await as(token, 'GET', '/v1/keys/self')).json;
   assert.deepEqual(
     [self.use.sandboxes, self.use.memory_mb, self.quota.sandboxes, self.quota.cpu],
-    [2, 128, 2, null],
+    [2, 2 * smallMb, 2, null],
   );
   for (const id of [box, 'b5']) await daemon.call('DELETE', `${sandboxes}/${id}`);
 });
@@ -396,14 +398,14 @@ test('the command line makes, uses and removes keys', async () => {
     await squashOk(daemon, ['whoami'], asKey),
     new RegExp(`^key ci \\(${id}\\) of cli, scope manage, until 20.*\nWHAT`),
   );
-  await squashOk(daemon, ['create', 'cli-box', '--memory', '64'], asKey);
+  await squashOk(daemon, ['create', 'cli-box', '--memory', `${smallMb}`], asKey);
   const full = await squash(daemon, ['create', 'cli-more'], asKey);
   assert.match(full.stderr, /its quota is 1.*\(quota_exceeded\)/);
   assert.match((await squash(daemon, ['keys', 'ls'], asKey)).stderr, /\(forbidden\)/);
   // Over the Unix socket a key is that key, too.
   assert.match(await squashOk(daemon, ['whoami', '--json', '--token', token]), new RegExp(`"key": "${id}"`));
   assert.equal(await squashOk(daemon, ['whoami', '--token', operatorToken]), 'the operator');
-  assert.match(await ok(['owners', 'ls']), /\ncli +1 +1\/1 +64 +2\/2\.5 +\d+ +0\n/);
+  assert.match(await ok(['owners', 'ls']), new RegExp(`\\ncli +1 +1/1 +${smallMb} +2/2\\.5 +\\d+ +0\\n`));
   assert.match(
     await ok(['audit', '--owner', 'cli', '--refused']),
     /cli\/ci +127\.0\.0\.1 +key\.list +403 +refused: forbidden\n.*seed\.create +cli-more +429 +refused: quota_exceeded/,
