@@ -346,7 +346,7 @@ function structured() { return [...new Set([1, 1, 2])].length }`,
   {
     name: 'timers: order and arguments',
     code: `const seen = [];
-setTimeout((a) => seen.push(a), 20, 'late'); setTimeout((a) => seen.push(a), 1, 'soon');
+setTimeout((a) => seen.push(a), 100, 'late'); setTimeout((a) => seen.push(a), 1, 'soon');
 const cleared = setTimeout(() => seen.push('never'), 5); clearTimeout(cleared);
 let n = 0; const every = setInterval(() => { n += 1; if (n === 3) clearInterval(every) }, 1);
 queueMicrotask(() => seen.push('micro'));
