@@ -88,6 +88,17 @@ static void read_and_wait(struct stream *stream) {
   if (!stream->is_ended) watch_for(&stream->watch, ring_room(&stream->ring) > 0 ? EPOLLIN : 0);
 }
 
+uint64_t exec_output_now(struct exec *exec) {
+  struct stream *stream = &exec->streams[STREAM_STDOUT];
+  uint64_t before;
+  do {
+    before = stream->ring.end;
+    if (!stream->is_ended) read_output(stream);
+  } while (stream->ring.end > before);
+  if (!stream->is_ended) watch_for(&stream->watch, ring_room(&stream->ring) > 0 ? EPOLLIN : 0);
+  return stream->ring.end;
+}
+
 static void output_ready(void *owner, uint32_t events) {
   (void)events; /* A hang-up alone says nothing: the kernel looks for bytes first, and a writer may write and end between its two looks. */
   struct stream *stream = owner;

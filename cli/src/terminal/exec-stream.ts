@@ -13,7 +13,7 @@ import { printNote, standardError, standardOutput } from '../output/print.ts';
 import { forwardSignals, signalNumbers } from './forward-signals.ts';
 import { openInputSource } from './input-source.ts';
 import { openOutputSink, type OutputSink } from './output-sink.ts';
-import { suspendSelf } from './suspend.ts';
+import { suspendJob } from './suspend.ts';
 import { terminalSize } from './terminal-size.ts';
 
 /** What is sent as `execStart`, with the fields that have defaults left out. */
@@ -57,6 +57,8 @@ class ExecStream {
   #stderr: OutputSink | undefined;
   readonly #cleanups: (() => void)[] = [];
   #seq = 0;
+  /** Until somebody continues us; the terminal is as it was meanwhile. */
+  #suspend = async (): Promise<void> => {};
 
   constructor(connection: WebSocketConnection, wish: ExecWish) {
     this.#connection = connection;
@@ -73,6 +75,7 @@ class ExecStream {
       }
       const event = JSON.parse(message.text) as ExecEvent;
       if (event.type === 'started') await this.#started(event.seq);
+      if (event.type === 'stopped') await this.#stopped();
       if (event.type === 'error') throw refusal(event);
       if (event.type === 'exit') {
         this.end();
@@ -129,14 +132,21 @@ class ExecStream {
     const { RawTerminal } = await import('./raw-terminal.ts');
     const terminal = RawTerminal.enter();
     const resize = (): void => this.#control({ type: 'resize', ...terminalSize() });
-    const stop = (): void => {
-      terminal.suspend();
-      suspendSelf();
-    };
+    let isSuspended = false;
     const resume = (): void => {
+      if (isSuspended) return;
       terminal.resume();
       resize();
     };
+    this.#suspend = async () => {
+      if (isSuspended) return;
+      isSuspended = true;
+      terminal.suspend();
+      await suspendJob();
+      isSuspended = false;
+      resume();
+    };
+    const stop = (): void => void this.#suspend();
     process.stdout.on('resize', resize);
     process.on('SIGTSTP', stop).on('SIGCONT', resume);
     this.#cleanups.push(() => {
@@ -146,6 +156,12 @@ class ExecStream {
     });
     // The window may have changed between the start message and now.
     resize();
+  }
+
+  /** Somebody pressed Ctrl-Z: the command stands still, and so do we until we are told to go on. */
+  async #stopped(): Promise<void> {
+    await this.#suspend();
+    this.#signal('SIGCONT');
   }
 
   async #sendInput(chunks: AsyncIterable<Buffer>): Promise<void> {
@@ -177,6 +193,7 @@ function startMessage(wish: ExecWish): Readonly<Record<string, unknown>> {
     ...(wish.user !== undefined && { user: wish.user }),
     ...(wish.timeoutMs !== undefined && { timeout_ms: wish.timeoutMs }),
     ...(wish.tty && { tty: { ...terminalSize(), term } }),
+    ...(wish.tty && isatty(0) && { job_control: true }),
   };
 }
 
