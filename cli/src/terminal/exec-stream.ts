@@ -136,6 +136,8 @@ class ExecStream {
     const resume = (): void => {
       if (isSuspended) return;
       terminal.resume();
+      // Of a change meanwhile whoever was in the foreground has heard.
+      process.emit('SIGWINCH', 'SIGWINCH');
       resize();
     };
     this.#suspend = async () => {
