@@ -1,5 +1,5 @@
 /** Ctrl-Z: whoever the shell started stops, which is another process than ours where we stand in for it (`box/standby.ts`). */
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 
 let caller: number | undefined;
 /** We are told at once that we go on, if we were stopped. */
@@ -25,6 +25,8 @@ export async function suspendJob(): Promise<void> {
     // It halts us while it is stopped, and sends SIGCONT in any case (native/call).
     process.kill(caller, 'SIGTSTP');
     await continued;
+    // The kernel continues us also where it was killed: then we have ended before this.
+    await setImmediate();
     return;
   }
   // Only what has no listener stops.
