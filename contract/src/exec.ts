@@ -184,7 +184,9 @@ export const execStartSchema = z
     job_control: z
       .boolean()
       .default(false)
-      .describe('with `tty`: Ctrl-Z stops the command, `stopped` tells of it, and a signal, 18 (SIGCONT) for one, continues it'),
+      .describe(
+        'with `tty`: Ctrl-Z stops the command, `stopped` tells of it, and a signal, 18 (SIGCONT) for one, continues it',
+      ),
     stdin: z.boolean().default(false),
     timeout_ms: z.int().min(1).max(86_400_000).optional(),
     detach: z.boolean().default(false),

@@ -94,7 +94,8 @@ describe('a command line that stands by', { skip }, () => {
       child.once('close', (code) => reject(new Error(`it ended with ${code} and said nothing`)));
     });
 
-  const programOf = ({ pid = 0 }: ChildProcess): string => basename(readlinkSync(`/proc/${pid}/exe`));
+  const programOf = ({ pid = 0 }: Pick<ChildProcess, 'pid'>): string =>
+    basename(readlinkSync(`/proc/${pid}/exe`));
 
   it('runs the call as a new one would, with the same streams, directory, environment and exit code', async () => {
     const script =
@@ -290,7 +291,9 @@ describe('a command line that stands by', { skip }, () => {
       await terminal.see(/Stopped[^]*outer> $/);
       terminal.type('kill -9 %1; wait; echo en""ded\r');
       await terminal.see(/ended\r\n[^]*outer> $/);
-      await waitFor('nothing of it', () => processes().every(({ command }) => !command.includes('echo be""gun; cat')));
+      await waitFor('nothing of it', () =>
+        processes().every(({ command }) => !command.includes('echo be""gun; cat')),
+      );
       terminal.type('exit 0\r');
       assert.deepEqual(await terminal.end(), { status: 0, restored: true });
     }

@@ -37,6 +37,23 @@ export interface ExecEnd {
 type ExitEvent = Extract<ExecEvent, { type: 'exit' }>;
 
 export async function streamExec(client: Client, id: string, wish: ExecWish): Promise<ExecEnd> {
+  const hasJobs = wish.tty && isatty(0);
+  try {
+    return await streamOnce(client, id, { ...wish, hasJobs });
+  } catch (cause) {
+    // A daemon of an earlier release knows none, and has started nothing.
+    const isUnknown = cause instanceof CliFailure && cause.code === 'invalid_request';
+    if (!hasJobs || !isUnknown || !cause.message.includes('"job_control"')) throw cause;
+    return await streamOnce(client, id, { ...wish, hasJobs: false });
+  }
+}
+
+/** With `hasJobs` we are told when the command is stopped, and continue it. */
+interface FullWish extends ExecWish {
+  readonly hasJobs: boolean;
+}
+
+async function streamOnce(client: Client, id: string, wish: FullWish): Promise<ExecEnd> {
   const path = apiPath(['v1', 'sandboxes', id, 'exec']);
   const connection = await client.webSocket(path, 'squash.exec.v1');
   const session = new ExecStream(connection, wish);
@@ -51,7 +68,7 @@ export async function streamExec(client: Client, id: string, wish: ExecWish): Pr
 
 class ExecStream {
   readonly #connection: WebSocketConnection;
-  readonly #wish: ExecWish;
+  readonly #wish: FullWish;
   /** Opened when there is something to write: many commands write nothing. */
   #stdout: OutputSink | undefined;
   #stderr: OutputSink | undefined;
@@ -60,7 +77,7 @@ class ExecStream {
   /** Until somebody continues us; the terminal is as it was meanwhile. */
   #suspend = async (): Promise<void> => {};
 
-  constructor(connection: WebSocketConnection, wish: ExecWish) {
+  constructor(connection: WebSocketConnection, wish: FullWish) {
     this.#connection = connection;
     this.#wish = wish;
   }
@@ -184,7 +201,7 @@ class ExecStream {
   }
 }
 
-function startMessage(wish: ExecWish): Readonly<Record<string, unknown>> {
+function startMessage(wish: FullWish): Readonly<Record<string, unknown>> {
   const term = process.env['TERM'] || 'xterm-256color';
   return {
     type: 'start',
@@ -195,7 +212,7 @@ function startMessage(wish: ExecWish): Readonly<Record<string, unknown>> {
     ...(wish.user !== undefined && { user: wish.user }),
     ...(wish.timeoutMs !== undefined && { timeout_ms: wish.timeoutMs }),
     ...(wish.tty && { tty: { ...terminalSize(), term } }),
-    ...(wish.tty && isatty(0) && { job_control: true }),
+    ...(wish.hasJobs && { job_control: true }),
   };
 }
 

@@ -14,7 +14,13 @@ import {
   FrameError,
 } from '@squash/contract/guest/codec';
 import { FieldReader } from '@squash/contract/guest/fields';
-import { type FieldName, guestLimits, pathIntents, stdinModes, ttyModes } from '@squash/contract/guest/frames';
+import {
+  type FieldName,
+  guestLimits,
+  pathIntents,
+  stdinModes,
+  ttyModes,
+} from '@squash/contract/guest/frames';
 import { ExecSession, type Started } from './exec-session.ts';
 import { GuestFiles } from './files.ts';
 import { breach, FrameConnection } from './frame-connection.ts';

@@ -16,9 +16,7 @@ export interface GuestExecSpec {
   readonly uid: number;
   readonly gid: number;
   /** With `hasJobs` what stops the command stops it, and `stopped` tells; a PID 1 of an earlier release has none. */
-  readonly tty:
-    | { readonly rows: number; readonly columns: number; readonly hasJobs?: boolean }
-    | undefined;
+  readonly tty: { readonly rows: number; readonly columns: number; readonly hasJobs?: boolean } | undefined;
   readonly stdin: 'none' | 'pipe';
   /** PID 1 itself ends the process group after this (TERM, 2 s, KILL), so that it holds while no daemon runs. */
   readonly timeoutMs: number | undefined;

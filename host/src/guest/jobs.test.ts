@@ -84,7 +84,9 @@ test('Ctrl-Z stops a command with jobs, which is told, and SIGCONT continues it'
 
 test('what a command wrote comes before the word that it was stopped', options, async () => {
   await using guest = await RealGuest.start();
-  const exec = await guest.client.exec(withJobs(['sh', '-c', 'seq 1 9000; kill -TSTP $$; echo back; exit 7']));
+  const exec = await guest.client.exec(
+    withJobs(['sh', '-c', 'seq 1 9000; kill -TSTP $$; echo back; exit 7']),
+  );
   const lines = (await stopOf(exec)).trimEnd().split('\r\n');
   assert.deepEqual([lines.length, lines.at(-1)], [9000, '9000']);
   exec.signal(sigcont);
@@ -104,9 +106,7 @@ test('a stopped command goes on with any signal, and at its time’s end', optio
   ended.signal(sigtstp);
   ended.signal(sigterm);
   assert.equal((await drain(ended)).outcome.signal, sigterm);
-  const late = await guest.client.exec(
-    withJobs(['sh', '-c', 'kill -TSTP $$; sleep 60'], { timeoutMs: 500 }),
-  );
+  const late = await guest.client.exec(withJobs(['sh', '-c', 'kill -TSTP $$; sleep 60'], { timeoutMs: 500 }));
   await stopOf(late);
   const { outcome } = await drain(late);
   assert.deepEqual([outcome.timedOut, outcome.signal], [true, sigterm]);
@@ -147,29 +147,34 @@ test('its two helpers are gone behind it, however it ends', options, async () =>
   }
 });
 
-test('a command whose helpers are killed or halted ends as itself, and is never stopped for good', options, async () => {
-  await using guest = await RealGuest.start();
-  for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
-    for (const which of [0, 1]) {
-      const script = 'trap "exit 6" HUP; read -r line; kill -TSTP $$; exit 5';
-      const exec = await guest.client.exec(withJobs(['sh', '-c', script]));
-      const helper = (await helpersOf(exec)).find(({ group }) => (group === exec.pid) === (which === 1));
-      assert.ok(helper);
-      process.kill(helper.pid, signal);
-      const isGone = async () => ['Z', undefined].includes((await processOf(helper.pid))?.state);
-      if (signal === 'SIGKILL') await waitFor('the helper to go', isGone);
-      await exec.writeStdin(Buffer.from('\r'));
-      if (signal === 'SIGSTOP') {
-        await stopOf(exec);
-        exec.signal(sigcont);
+test(
+  'a command whose helpers are killed or halted ends as itself, and is never stopped for good',
+  options,
+  async () => {
+    await using guest = await RealGuest.start();
+    for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
+      for (const which of [0, 1]) {
+        const script = 'trap "exit 6" HUP; read -r line; kill -TSTP $$; exit 5';
+        const exec = await guest.client.exec(withJobs(['sh', '-c', script]));
+        const helper = (await helpersOf(exec)).find(({ group }) => (group === exec.pid) === (which === 1));
+        assert.ok(helper);
+        process.kill(helper.pid, signal);
+        const isGone = async () => ['Z', undefined].includes((await processOf(helper.pid))?.state);
+        if (signal === 'SIGKILL') await waitFor('the helper to go', isGone);
+        await exec.writeStdin(Buffer.from('\r'));
+        if (signal === 'SIGSTOP') {
+          await stopOf(exec);
+          exec.signal(sigcont);
+        }
+        assert.equal((await drain(exec)).outcome.exitCode, 5);
+        // One that stands still goes all the same.
+        if (which === 1)
+          await waitFor('the helper to go', async () => (await processOf(helper.pid)) === undefined);
+        else if (signal === 'SIGSTOP') process.kill(helper.pid, 'SIGCONT');
       }
-      assert.equal((await drain(exec)).outcome.exitCode, 5);
-      // One that stands still goes all the same.
-      if (which === 1) await waitFor('the helper to go', async () => (await processOf(helper.pid)) === undefined);
-      else if (signal === 'SIGSTOP') process.kill(helper.pid, 'SIGCONT');
     }
-  }
-});
+  },
+);
 
 test('a command that is stopped when its helpers are killed is hung up', options, async () => {
   await using guest = await RealGuest.start();
