@@ -102,6 +102,7 @@ static bool group_has_members(const struct exec *exec) {
 
 static void finish(struct exec *exec) {
   exec->state = EXEC_DRAINING;
+  exec->is_stopped = exec->stop_is_due = false;
   exec->deadline_ms = 0;
   exec->end_order = ++end_order;
   exec_streams_drain(exec);
@@ -143,8 +144,8 @@ void exec_child_stopped(pid_t pid) {
   for (unsigned i = 0; (exec = exec_at(i)) != NULL; i++) {
     bool is_alive = exec->state == EXEC_STARTING || exec->state == EXEC_RUNNING;
     if (!is_alive || exec->pid != pid || !exec->has_jobs) continue;
-    exec->is_stopped = exec->stop_is_due = true;
-    exec->stop_offset = exec_output_now(exec); /* What a program says of its stop, its screen for example, comes before the word. */
+    exec->is_stopped = true;
+    exec_stop_note(exec);
     if (exec->client != NULL) exec_client->output(exec->client);
     return;
   }

@@ -63,7 +63,7 @@ struct exec {
   bool tty;
   bool has_jobs;
   bool is_stopped;  /* as far as PID 1 knows: somebody inside may have continued it */
-  bool stop_is_due; /* to be told, behind the output before `stop_offset` */
+  bool stop_is_due; /* to be told */
   bool has_input;
   bool timed_out;
   bool kill_sent;
@@ -75,7 +75,7 @@ struct exec {
   struct connection *client; /* NULL while nobody is attached */
   int64_t deadline_ms;       /* 0: none; then the KILL's time once timed_out */
   int wait_status;
-  uint64_t stop_offset;
+  uint64_t stop_limit; /* of stdout: it is told here at the latest */
   uint64_t oom_kills; /* of a guest, where it ended in a failure */
   struct rusage usage;
   uint64_t end_order;
@@ -121,8 +121,9 @@ void exec_streams_abandon(struct exec *exec);
 void exec_input_push(struct exec *exec);
 void exec_input_end(struct exec *exec);
 void exec_resize(struct exec *exec, uint16_t rows, uint16_t columns);
-/* Takes what the command's terminal holds, as far as there is room; returns where that ends. */
-uint64_t exec_output_now(struct exec *exec);
+/* What it wrote until its stop, its screen for example, comes before the word. */
+void exec_stop_note(struct exec *exec);
+bool exec_stop_may_be_told(struct exec *exec);
 /* Room has come: reads again. */
 void stream_acknowledge(struct stream *stream, uint64_t offset);
 

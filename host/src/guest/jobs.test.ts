@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { test } from 'node:test';
+import { guestWindowBytes } from '@squash/contract/guest/frames';
 import { waitFor } from '../../../tests/support/wait.ts';
 import { drain, guestIsMissing, RealGuest, specOf } from '../../../tests/support/real-guest.ts';
 import type { GuestExec, GuestExecSpec } from './guest.ts';
@@ -93,6 +94,29 @@ test('what a command wrote comes before the word that it was stopped', options, 
   const { stdout, outcome } = await drain(exec);
   assert.deepEqual([stdout, outcome.exitCode], ['back\r\n', 7]);
 });
+
+test(
+  'what a terminal still holds of it, for want of acknowledgments, comes before the word, too',
+  options,
+  async () => {
+    await using guest = await RealGuest.start();
+    const script = 'stty -echo; head -c 66000 /dev/zero | tr "\\\\0" x; kill -TSTP $$; exit 7';
+    const exec = await guest.client.exec(withJobs(['sh', '-c', script]));
+    let written = 0;
+    const read = async (): Promise<string | undefined> => {
+      const { value } = await exec.events().next();
+      if (value?.type === 'output') written += value.data.length;
+      return value?.type;
+    };
+    while (written < guestWindowBytes) assert.equal(await read(), 'output');
+    await waitFor('it to stop', async () => (await processOf(exec.pid))?.state === 'T');
+    exec.ack(written, 0);
+    while (written < 66_000) assert.equal(await read(), 'output');
+    assert.equal(await read(), 'stopped');
+    exec.signal(sigcont);
+    assert.equal((await drain(exec)).outcome.exitCode, 7);
+  },
+);
 
 test('a stopped command goes on with any signal, and at its time’s end', options, async () => {
   await using guest = await RealGuest.start();
