@@ -265,6 +265,9 @@ describe('a command line that stands by', { skip }, () => {
             command.includes('box run --rm -- sh -c echo be') && programOf({ pid }) === expected,
         ),
       );
+      // A shell that is starting a program (vfork) waits for one that was stopped before it began.
+      terminal.type('none\r');
+      await terminal.see(/none\r\nnone\r\n/);
       terminal.type('\u001a');
       await terminal.see(/Stopped[^]*outer> $/);
       // What is typed is the shell's.
@@ -285,14 +288,14 @@ describe('a command line that stands by', { skip }, () => {
       await terminal.see(/code 5\r\n[^]*outer> $/);
       // A job that is ended while it stands still.
       await warm();
-      terminal.type(call('echo be""gun; cat'));
+      terminal.type(call('echo be""gun; exec cat'));
       await terminal.see(/begun\r\n/);
       terminal.type('\u001a');
       await terminal.see(/Stopped[^]*outer> $/);
       terminal.type('kill -9 %1; wait; echo en""ded\r');
       await terminal.see(/ended\r\n[^]*outer> $/);
       await waitFor('nothing of it', () =>
-        processes().every(({ command }) => !command.includes('echo be""gun; cat')),
+        processes().every(({ command }) => !command.includes('echo be""gun; exec cat')),
       );
       terminal.type('exit 0\r');
       assert.deepEqual(await terminal.end(), { status: 0, restored: true });

@@ -266,7 +266,7 @@ describe('squash exec -t', { skip }, () => {
   });
 
   it('goes on at Ctrl-Z where no shell could continue it', async () => {
-    await using terminal = open(['exec', '-t', 'box', '-c', 'echo begun; cat']);
+    await using terminal = open(['exec', '-t', 'box', '-c', 'echo begun; exec cat']);
     await terminal.see(/begun\r\n/);
     terminal.type('\u001aone\r');
     await terminal.see(/one\r\n(?:\^Z)?one\r\n/);
