@@ -19,6 +19,7 @@ import {
   pathIntents,
   protocolVersion,
   stdinModes,
+  ttyModes,
   vmmLimits,
 } from '../contract/src/guest/frames.ts';
 
@@ -86,6 +87,9 @@ function header(): string {
     '',
     `enum { ${Object.entries(stdinModes)
       .map(([n, v]) => `STDIN_MODE_${screaming(n)} = ${v}`)
+      .join(', ')} };`,
+    `enum { ${Object.entries(ttyModes)
+      .map(([n, v]) => `TTY_MODE_${screaming(n)} = ${v}`)
       .join(', ')} };`,
     `enum { ${Object.entries(fileTypes)
       .map(([n, v]) => `FILE_TYPE_${screaming(n)} = ${v}`)

@@ -181,6 +181,12 @@ export const execStartSchema = z
     type: z.literal('start'),
     ...commandShape,
     tty: terminalShape.optional(),
+    job_control: z
+      .boolean()
+      .default(false)
+      .describe(
+        'with `tty`: Ctrl-Z stops the command, `stopped` tells of it, and a signal, 18 (SIGCONT) for one, continues it',
+      ),
     stdin: z.boolean().default(false),
     timeout_ms: z.int().min(1).max(86_400_000).optional(),
     detach: z.boolean().default(false),
@@ -201,6 +207,9 @@ export type ExecControl = z.infer<typeof execControlSchema>;
 
 export const execEventSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('started'), seq: z.int(), pid: z.int() }),
+  z
+    .strictObject({ type: z.literal('stopped') })
+    .describe('only with `job_control`: the command stands still until it gets a signal'),
   z.strictObject({
     type: z.literal('exit'),
     exit_code: z.int(),

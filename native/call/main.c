@@ -34,6 +34,7 @@ enum { EXIT_KILLED = 137, EXIT_NO_PROGRAM = 70 };
 
 /* Of the process that has our call. */
 static int standby = -1;
+static pid_t standby_pid;
 static bool has_terminal;
 
 /* A job in the background gets no terminal: its shell has it. */
@@ -42,10 +43,32 @@ static bool is_background(void) {
   return group > 0 && group != getpgrp();
 }
 
-static void pass_on(int signal) {
+static void send_signal(int signal) { (void)syscall(SYS_pidfd_send_signal, standby, signal, NULL, 0); }
+
+static void pass_signals(void);
+
+/*
+ * Who has our call wants the whole job stopped, as the terminal's own Ctrl-Z stops it: the kernel does not where no shell could continue it.
+ * Meanwhile it stands still, too, lest it read what is typed for others.
+ */
+static void suspend_job(void) {
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  send_signal(SIGSTOP);
+  (void)signal(SIGTSTP, SIG_DFL);
+  (void)kill(0, SIGTSTP);
+  (void)sigprocmask(SIG_UNBLOCK, &stop, NULL); /* Here it stops. */
+  pass_signals();
+  send_signal(SIGCONT);
+}
+
+static void pass_on(int signal, siginfo_t *info, void *context) {
+  (void)context;
   int saved = errno;
   if (signal == SIGCONT && has_terminal && is_background()) (void)raise(SIGSTOP);
-  else (void)syscall(SYS_pidfd_send_signal, standby, signal, NULL, 0);
+  else if (signal == SIGTSTP && info->si_code == SI_USER && info->si_pid == standby_pid) suspend_job();
+  else send_signal(signal);
   errno = saved;
 }
 
@@ -152,23 +175,22 @@ static bool send_go(int connection) {
   return sendmsg(connection, &message, MSG_NOSIGNAL) == 1;
 }
 
-static void pass_signals(void (*handler)(int)) {
+static void pass_signals(void) {
   static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
-  struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+  struct sigaction action = {.sa_sigaction = pass_on, .sa_flags = SA_RESTART | SA_SIGINFO};
   for (size_t i = 0; i < sizeof passed / sizeof *passed; i++) (void)sigaction(passed[i], &action, NULL);
 }
 
 /* The exit code of `program`, as argv has it, or -1 where nothing of it has run. */
 static int hand_over(const char *data, char **program) {
-  pid_t pid;
   has_terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
   if (isatty(STDIN_FILENO) && is_background()) return -1;
-  cleanup_fd connection = connect_standby(data, &pid);
+  cleanup_fd connection = connect_standby(data, &standby_pid);
   if (connection < 0) return -1;
   /* While the connection stands its number is no other's. */
-  standby = (int)syscall(SYS_pidfd_open, pid, 0);
+  standby = (int)syscall(SYS_pidfd_open, standby_pid, 0);
   if (standby < 0 || !send_call(connection, program) || !is_taken(connection)) return -1;
-  pass_signals(pass_on);
+  pass_signals();
   unsigned char answer[CALL_ANSWER_BYTES] = {CALL_REFUSED, 0};
   if (!send_go(connection)) return -1;
   if (read_whole(connection, answer, sizeof answer) == 1) return answer[0] == CALL_ENDED ? answer[1] : -1;

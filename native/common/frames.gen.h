@@ -131,6 +131,7 @@ enum frame_type {
   FRAME_OK = 0x8b,
   FRAME_PROGRESS = 0x8c,
   FRAME_DIALED = 0x8d,
+  FRAME_STOPPED = 0x8e,
 };
 
 enum field_tag {
@@ -260,6 +261,7 @@ enum field_tag {
 };
 
 enum { STDIN_MODE_NONE = 0, STDIN_MODE_PIPE = 1 };
+enum { TTY_MODE_NONE = 0, TTY_MODE_PLAIN = 1, TTY_MODE_JOBS = 2 };
 enum { FILE_TYPE_FILE = 1, FILE_TYPE_DIRECTORY = 2, FILE_TYPE_SYMLINK = 3, FILE_TYPE_FIFO = 4, FILE_TYPE_SOCKET = 5, FILE_TYPE_DEVICE = 6 };
 enum path_intent { INTENT_LOOK = 1, INTENT_READ = 2, INTENT_WRITE = 3, INTENT_EXECUTE = 4 };
 
@@ -353,6 +355,7 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_OK:
     case FRAME_PROGRESS:
     case FRAME_DIALED:
+    case FRAME_STOPPED:
       return true;
     default:
       return false;

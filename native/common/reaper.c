@@ -16,6 +16,7 @@ enum { REAPED_PER_TURN = 256 };
 static struct watch signals;
 static bool reap_is_due;
 static bool stop_is_due;
+static void (*stopped)(pid_t pid);
 
 static void signals_ready(void *owner, uint32_t events) {
   (void)owner;
@@ -37,18 +38,22 @@ int reaper_start(void) {
   return 0;
 }
 
+void reaper_tell_stops(void (*told)(pid_t pid)) { stopped = told; }
+
 bool reaper_stop_is_due(void) { return stop_is_due; }
 
 bool reaper_is_due(void) { return reap_is_due; }
 
 bool reaper_turn(void (*ended)(pid_t pid, int wait_status, const struct rusage *usage)) {
   reap_is_due = false;
+  int options = stopped == NULL ? WNOHANG : WNOHANG | WUNTRACED;
   for (int i = 0; i < REAPED_PER_TURN; i++) {
     int wait_status;
     struct rusage usage;
-    pid_t pid = wait4(-1, &wait_status, WNOHANG, &usage);
+    pid_t pid = wait4(-1, &wait_status, options, &usage);
     if (pid <= 0) return true;
-    ended(pid, wait_status, &usage);
+    if (WIFSTOPPED(wait_status)) stopped(pid);
+    else ended(pid, wait_status, &usage);
   }
   reap_is_due = true;
   return false;

@@ -72,6 +72,7 @@ int exec_start(const struct exec_request *spec, struct connection *client, struc
   memcpy(exec->id, spec->id, spec->id_length);
   exec->id_length = (uint8_t)spec->id_length;
   exec->tty = spec->tty;
+  exec->has_jobs = spec->has_jobs;
   exec->has_input = spawned.input >= 0;
   exec->pid = spawned.pid;
   exec->client = client;
@@ -101,6 +102,7 @@ static bool group_has_members(const struct exec *exec) {
 
 static void finish(struct exec *exec) {
   exec->state = EXEC_DRAINING;
+  exec->is_stopped = exec->stop_is_due = false;
   exec->deadline_ms = 0;
   exec->end_order = ++end_order;
   exec_streams_drain(exec);
@@ -137,11 +139,28 @@ void exec_check_groups(void) {
   }
 }
 
+void exec_child_stopped(pid_t pid) {
+  struct exec *exec;
+  for (unsigned i = 0; (exec = exec_at(i)) != NULL; i++) {
+    bool is_alive = exec->state == EXEC_STARTING || exec->state == EXEC_RUNNING;
+    if (!is_alive || exec->pid != pid || !exec->has_jobs) continue;
+    exec->is_stopped = true;
+    exec_stop_note(exec);
+    if (exec->client != NULL) exec_client->output(exec->client);
+    return;
+  }
+}
+
+static bool stops(int signo) { return signo == SIGSTOP || signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU; }
+
 void exec_signal(struct exec *exec, int signo) {
   /* Not reaped, so pid and group are still this command's. In STARTING the child may not have its session yet: then
    * there is no such group and the signal goes to it alone. */
   if (exec->state != EXEC_STARTING && exec->state != EXEC_RUNNING) return;
   if (kill(-exec->pid, signo) != 0 && errno == ESRCH) (void)kill(exec->pid, signo);
+  if (!exec->is_stopped || stops(signo)) return;
+  exec->is_stopped = exec->stop_is_due = false;
+  if (signo != SIGCONT) (void)kill(-exec->pid, SIGCONT);
 }
 
 int exec_next_deadline_ms(void) {

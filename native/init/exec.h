@@ -61,6 +61,9 @@ struct exec {
   uint8_t id[GUEST_EXEC_ID_BYTES_MAX];
   uint8_t id_length;
   bool tty;
+  bool has_jobs;
+  bool is_stopped;  /* as far as PID 1 knows: somebody inside may have continued it */
+  bool stop_is_due; /* to be told */
   bool has_input;
   bool timed_out;
   bool kill_sent;
@@ -72,6 +75,7 @@ struct exec {
   struct connection *client; /* NULL while nobody is attached */
   int64_t deadline_ms;       /* 0: none; then the KILL's time once timed_out */
   int wait_status;
+  uint64_t stop_limit; /* of stdout: it is told here at the latest */
   uint64_t oom_kills; /* of a guest, where it ended in a failure */
   struct rusage usage;
   uint64_t end_order;
@@ -99,6 +103,8 @@ int exec_start_all(const struct exec_client *client);
 int exec_start(const struct exec_request *spec, struct connection *client, struct exec **out);
 /* A child of PID 1 ended. False where it is no command. */
 bool exec_child_ended(pid_t pid, int wait_status, const struct rusage *usage);
+void exec_child_stopped(pid_t pid);
+/* One that is stopped goes on with it, as with any signal that a person sends to a command. */
 void exec_signal(struct exec *exec, int signo);
 /* Milliseconds until the next deadline, -1 without one. */
 int exec_next_deadline_ms(void);
@@ -115,6 +121,9 @@ void exec_streams_abandon(struct exec *exec);
 void exec_input_push(struct exec *exec);
 void exec_input_end(struct exec *exec);
 void exec_resize(struct exec *exec, uint16_t rows, uint16_t columns);
+/* What it wrote until its stop, its screen for example, comes before the word. */
+void exec_stop_note(struct exec *exec);
+bool exec_stop_may_be_told(struct exec *exec);
 /* Room has come: reads again. */
 void stream_acknowledge(struct stream *stream, uint64_t offset);
 

@@ -73,6 +73,7 @@ void exec_connection_attach(struct connection *connection, uint8_t *payload, siz
   }
   exec->input.reported = exec->input.ring.start;
   connection->started_is_due = exec->state != EXEC_STARTING;
+  if (exec->is_stopped) exec_stop_note(exec);
   /* Room can bring output and even the end at once; by now `started` goes before them. */
   for (int i = 0; i < STREAM_COUNT; i++) stream_acknowledge(&exec->streams[i], wanted.offsets[i]);
   connection_flush(connection);
@@ -162,6 +163,9 @@ bool exec_connection_compose(struct connection *connection) {
     exec->input.reported = exec->input.ring.start;
     frame_begin(&writer, FRAME_ACK);
     frame_integer(&writer, FIELD_OFFSET, exec->input.reported);
+  } else if (exec_stop_may_be_told(exec)) {
+    exec->stop_is_due = false;
+    frame_begin(&writer, FRAME_STOPPED);
   } else if (compose_output(connection)) {
     return true;
   } else if (exec->state == EXEC_ENDED && !connection->exit_is_sent) {

@@ -88,6 +88,25 @@ static void read_and_wait(struct stream *stream) {
   if (!stream->is_ended) watch_for(&stream->watch, ring_room(&stream->ring) > 0 ? EPOLLIN : 0);
 }
 
+void exec_stop_note(struct exec *exec) {
+  exec->stop_is_due = true;
+  exec->stop_limit = exec->streams[STREAM_STDOUT].ring.end + TERMINAL_DRAIN_BYTES;
+}
+
+bool exec_stop_may_be_told(struct exec *exec) {
+  struct stream *stream = &exec->streams[STREAM_STDOUT];
+  if (!exec->stop_is_due) return false;
+  uint64_t before;
+  do {
+    before = stream->ring.end;
+    if (!stream->is_ended) read_output(stream);
+  } while (stream->ring.end > before);
+  bool has_room = ring_room(&stream->ring) > 0;
+  if (!stream->is_ended) watch_for(&stream->watch, has_room ? EPOLLIN : 0);
+  /* Others of its session may write on. */
+  return stream->sent >= stream->ring.end ? has_room || stream->is_ended : stream->sent >= exec->stop_limit;
+}
+
 static void output_ready(void *owner, uint32_t events) {
   (void)events; /* A hang-up alone says nothing: the kernel looks for bytes first, and a writer may write and end between its two looks. */
   struct stream *stream = owner;

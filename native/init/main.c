@@ -98,6 +98,7 @@ int main(int argc, char **argv) {
     (void)fprintf(stderr, "squash-init: start: %s\n", strerror(errno));
     return 1;
   }
+  reaper_tell_stops(exec_child_stopped);
   while (!reaper_stop_is_due()) {
     loop_turn(turn_timeout_ms());
     if (reaper_is_due() && reaper_turn(child_ended)) exec_check_groups();

@@ -98,7 +98,7 @@ const char *exec_request_parse(uint8_t *payload, size_t length, struct exec_requ
   uint64_t uid = 0, gid = 0, tty = 0, rows = 24, columns = 80, stdin_mode = 0, timeout_ms = 0, open_files_max = 1024;
   if (!request_integer(FIELD_UID, 0, UINT32_MAX - 1, &uid)) return "the uid is out of range";
   if (!request_integer(FIELD_GID, 0, UINT32_MAX - 1, &gid)) return "the gid is out of range";
-  if (!request_integer(FIELD_TTY, 0, 1, &tty)) return "tty is not 0 or 1";
+  if (!request_integer(FIELD_TTY, TTY_MODE_NONE, TTY_MODE_JOBS, &tty)) return "tty is unknown";
   if (!request_integer(FIELD_ROWS, 1, GUEST_TERMINAL_CELLS_MAX, &rows)) return "rows are out of range";
   if (!request_integer(FIELD_COLUMNS, 1, GUEST_TERMINAL_CELLS_MAX, &columns)) return "columns are out of range";
   if (!request_integer(FIELD_STDIN_MODE, STDIN_MODE_NONE, STDIN_MODE_PIPE, &stdin_mode)) return "stdinMode is unknown";
@@ -108,7 +108,8 @@ const char *exec_request_parse(uint8_t *payload, size_t length, struct exec_requ
   }
   out->uid = (uid_t)uid;
   out->gid = (gid_t)gid;
-  out->tty = tty == 1;
+  out->tty = tty != TTY_MODE_NONE;
+  out->has_jobs = tty == TTY_MODE_JOBS;
   out->rows = (uint16_t)rows;
   out->columns = (uint16_t)columns;
   out->stdin_pipe = stdin_mode == STDIN_MODE_PIPE;

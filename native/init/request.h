@@ -47,6 +47,7 @@ struct exec_request {
   uid_t uid;
   gid_t gid;
   bool tty;
+  bool has_jobs; /* on its terminal */
   uint16_t rows;
   uint16_t columns;
   bool stdin_pipe;

@@ -19,6 +19,7 @@
 #include "common/pid_one.h"
 #include "common/set_id.h"
 #include "init/fork_thread.h"
+#include "init/jobs.h"
 #include "init/trace.h"
 
 enum spawn_step { STEP_SESSION, STEP_TERMINAL, STEP_LIMITS, STEP_USER, STEP_CWD, STEP_FILTER, STEP_TRACE, STEP_EXECUTE };
@@ -128,6 +129,7 @@ static _Noreturn void run_child(const struct exec_request *spec, const struct ch
   if (setsid() < 0) fail(ends, STEP_SESSION, errno);
   if (spec->tty && ioctl(0, TIOCSCTTY, 0) != 0) fail(ends, STEP_TERMINAL, errno);
   pid_one_child_goes_first();
+  if (spec->has_jobs) jobs_begin();
   if (limit_open_files(spec->open_files_max) != 0) fail(ends, STEP_LIMITS, errno);
   if (become(spec->uid, spec->gid) != 0) fail(ends, STEP_USER, errno);
   /* The kernel has made this memory, which is PID 1's or a copy, what fs.suid_dumpable says: it is nobody's to dump or to trace. A trace of paths reads it. */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,8 +156,15 @@ static bool wait_for(int listener, int daemon, const struct wish *wish, struct c
   }
 }
 
+/* When the caller is gone we go on, and end, also where we were halted with it. */
+static void hear_its_end(int connection) {
+  if (fcntl(connection, F_SETOWN, getpid()) != 0 || fcntl(connection, F_SETSIG, SIGCONT) != 0) return;
+  (void)fcntl(connection, F_SETFL, fcntl(connection, F_GETFL) | O_ASYNC);
+}
+
 static bool stand_in(struct call *call) {
   (void)umask((mode_t)call->head.umask & 0777);
+  hear_its_end(call->connection);
   bool done = fchdir(call->descriptors[3]) == 0;
   for (int i = 0; i < 3; i++) done = dup2(call->descriptors[i], i) == i && done;
   close_descriptors(call);

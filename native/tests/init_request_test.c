@@ -76,7 +76,7 @@ static void check_refused(void) {
   CHECK(parse_and_drop() == NULL);
   check_integer_refused(FIELD_UID, UINT32_MAX, "the uid that means no change");
   check_integer_refused(FIELD_GID, UINT64_C(1) << 32, "a gid of 33 bits");
-  check_integer_refused(FIELD_TTY, 2, "tty 2");
+  check_integer_refused(FIELD_TTY, 3, "tty 3");
   check_integer_refused(FIELD_ROWS, 0, "0 rows");
   check_integer_refused(FIELD_COLUMNS, 4097, "4097 columns");
   check_integer_refused(FIELD_STDIN_MODE, 2, "an unknown stdin mode");

@@ -94,7 +94,8 @@ describe('a command line that stands by', { skip }, () => {
       child.once('close', (code) => reject(new Error(`it ended with ${code} and said nothing`)));
     });
 
-  const programOf = ({ pid = 0 }: ChildProcess): string => basename(readlinkSync(`/proc/${pid}/exe`));
+  const programOf = ({ pid = 0 }: Pick<ChildProcess, 'pid'>): string =>
+    basename(readlinkSync(`/proc/${pid}/exe`));
 
   it('runs the call as a new one would, with the same streams, directory, environment and exit code', async () => {
     const script =
@@ -238,6 +239,67 @@ describe('a command line that stands by', { skip }, () => {
     await terminal.see(/outer> $/);
     terminal.type('exit 0\r');
     assert.deepEqual(await terminal.end(), { status: 0, restored: true });
+  });
+
+  it('stops with the box’s own command at Ctrl-Z, as a command line of its own does, and goes on with fg', {
+    skip: hasPython ? false : 'python3 is not installed',
+  }, async () => {
+    // The job is more than the command line, as where a script or `time` calls it.
+    const call = (script: string): string =>
+      `sh -c '"$@"; exit $?' sh ${program} box run --rm -- sh -c '${script}'\r`;
+    for (const [SQUASH_STANDBY, expected] of [
+      ['off', 'node'],
+      ['on', 'squash-call'],
+    ] as const) {
+      await warm();
+      await using terminal = new Terminal(
+        ['sh', '-c', `cd ${work} && exec "$@"`, 'sh', 'bash', '--norc', '--noediting', '-i'],
+        { rows: 33, columns: 101, env: { ...env, PS1: 'outer> ', SQUASH_STANDBY } },
+      );
+      await terminal.see(/outer> $/);
+      terminal.type(call('echo be""gun; cat; stty size; exit 5'));
+      await terminal.see(/begun\r\n/);
+      assert.ok(
+        processes().some(
+          ({ pid, command }) =>
+            command.includes('box run --rm -- sh -c echo be') && programOf({ pid }) === expected,
+        ),
+      );
+      // A shell that is starting a program (vfork) waits for one that was stopped before it began.
+      terminal.type('none\r');
+      await terminal.see(/none\r\nnone\r\n/);
+      terminal.type('\u001a');
+      await terminal.see(/Stopped[^]*outer> $/);
+      // What is typed is the shell's.
+      terminal.type('stty -a | tr ";" "\\n" | grep -c "[^-]icanon"\r');
+      await terminal.see(/\r\n1\r\n[^]*outer> $/);
+      terminal.resize(50, 132);
+      terminal.type('fg\r');
+      await terminal.see(/box run[^\n]*\r\n/);
+      terminal.type('one\r');
+      await terminal.see(/one\r\n(?:\^Z)?one\r\n/);
+      terminal.type('\u001a');
+      await terminal.see(/Stopped[^]*outer> $/);
+      terminal.type('fg\r');
+      await terminal.see(/box run[^\n]*\r\n/);
+      terminal.type('\u0004');
+      await terminal.see(/50 132\r\n[^]*outer> $/);
+      terminal.type('echo "code $?"\r');
+      await terminal.see(/code 5\r\n[^]*outer> $/);
+      // A job that is ended while it stands still.
+      await warm();
+      terminal.type(call('echo be""gun; exec cat'));
+      await terminal.see(/begun\r\n/);
+      terminal.type('\u001a');
+      await terminal.see(/Stopped[^]*outer> $/);
+      terminal.type('kill -9 %1; wait; echo en""ded\r');
+      await terminal.see(/ended\r\n[^]*outer> $/);
+      await waitFor('nothing of it', () =>
+        processes().every(({ command }) => !command.includes('echo be""gun; exec cat')),
+      );
+      terminal.type('exit 0\r');
+      assert.deepEqual(await terminal.end(), { status: 0, restored: true });
+    }
   });
 
   it('ends with the daemon and leaves nothing', async () => {

@@ -91,7 +91,7 @@ describe('squash exec -t', { skip }, () => {
     await terminal.see(prompt);
     const runs = (name: string) =>
       waitFor(`${name} to run`, async () =>
-        new RegExp(`^[SR] +${name}$`, 'm').test(
+        new RegExp(`^[SR]N? +${name}$`, 'm').test(
           await squashOk(daemon, ['exec', 'box', 'ps', '-o', 'stat,args']),
         ),
       );
@@ -216,6 +216,62 @@ describe('squash exec -t', { skip }, () => {
     terminal.type('echo code $?; exit\r');
     await terminal.see(/code 3\r\n/);
     await terminal.end();
+  });
+
+  it('stops with its command at Ctrl-Z, as a program of the shell does, and goes on with fg', async () => {
+    await using terminal = new Terminal(['bash', '--norc', '--noediting', '-im'], {
+      rows: 24,
+      columns: 80,
+      env: cliEnvironment(daemon),
+    });
+    const exec = (script: string) => [...cliCommand, 'exec', '-t', 'box', '-c', `'${script}'`].join(' ');
+    await terminal.see(/bash[^ ]* $/);
+    terminal.type(`${exec('echo be""gun; cat; stty size; exit 4')}\r`);
+    await terminal.see(/begun\r\n/);
+    terminal.type('one\r');
+    await terminal.see(/one\r\none\r\n/);
+    terminal.type('\u001a');
+    await terminal.see(/Stopped[^]*bash[^ ]* $/);
+    terminal.type('stty -a | tr ";" "\\n" | grep -c "[^-]icanon"\r');
+    await terminal.see(/\r\n1\r\n[^]*bash[^ ]* $/);
+    assert.match(await squashOk(daemon, ['exec', 'box', 'ps', '-o', 'stat,args']), /^TN? +cat$/m);
+    terminal.resize(50, 132);
+    // In the background it has no terminal: it stops again.
+    terminal.type('bg\r');
+    await terminal.see(/&\r\n[^]*bash[^ ]* $/);
+    await waitFor('it to stop again', async () => {
+      terminal.type('jobs\r');
+      await terminal.see(/bash[^ ]* $/);
+      return /Stopped/.test(terminal.screen);
+    });
+    terminal.type('fg\r');
+    await terminal.see(/exec -t box[^\n]*\r\n/);
+    terminal.type('two\r');
+    await terminal.see(/two\r\n(?:\^Z)?two\r\n/);
+    terminal.type('\u0004');
+    await terminal.see(/50 132\r\n[^]*bash[^ ]* $/);
+    terminal.type('echo code $?\r');
+    await terminal.see(/code 4\r\n[^]*bash[^ ]* $/);
+    // A program that takes the key itself, puts its terminal in order and stops itself, as editors do.
+    terminal.type(
+      `${exec('stty raw -echo; echo ra""w; head -c 1 >/dev/null; stty sane; echo by""e; kill -TSTP 0; echo ba""ck')}\r`,
+    );
+    await terminal.see(/raw\n/);
+    terminal.type('\u001a');
+    await terminal.see(/bye\r\n[^]*Stopped[^]*bash[^ ]* $/);
+    terminal.type('fg\r');
+    await terminal.see(/back\r\n[^]*bash[^ ]* $/);
+    terminal.type('exit\r');
+    assert.equal((await terminal.end()).status, 0);
+  });
+
+  it('goes on at Ctrl-Z where no shell could continue it', async () => {
+    await using terminal = open(['exec', '-t', 'box', '-c', 'echo begun; exec cat']);
+    await terminal.see(/begun\r\n/);
+    terminal.type('\u001aone\r');
+    await terminal.see(/one\r\n(?:\^Z)?one\r\n/);
+    terminal.type('\u0004');
+    assert.deepEqual(await terminal.end(), { status: 0, restored: true });
   });
 
   it('shell opens one where there is a terminal, and reads a script where there is none', async () => {

@@ -1,13 +1,18 @@
 /** A new release takes over what an earlier one runs: its launcher, its sandboxes and jobs, its egress process. */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import type { JobInfo } from '@squash/contract/exec';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { TestDaemon } from '../support/daemon.ts';
 import { earlierRelease, missingRelease } from '../support/earlier-release.ts';
+import { cliCommand, cliEnvironment } from '../support/cli.ts';
 import { processesOf } from '../support/leaks.ts';
+import { Terminal } from '../support/terminal.ts';
 import { waitFor } from '../support/wait.ts';
 import { boxPath, lines, output, sandboxesPath } from './model.ts';
+
+const hasPython = spawnSync('python3', ['-c', 'import pty']).status === 0;
 
 /** Counts until it is told to end, a line each. */
 const counting = 'i=0; until [ -e /end ]; do i=$((i+1)); echo $i; sleep 0.02; done';
@@ -29,6 +34,20 @@ async function ready(daemon: TestDaemon, id: string): Promise<void> {
   });
 }
 
+/** A command with a terminal: the daemon, or PID 1, knows no jobs yet. */
+async function useTerminal(daemon: TestDaemon): Promise<void> {
+  await using terminal = new Terminal(
+    [...cliCommand, 'exec', '-t', 'old', '--', 'sh', '-c', 'stty size; exit 6'],
+    {
+      rows: 33,
+      columns: 101,
+      env: cliEnvironment(daemon),
+    },
+  );
+  await terminal.see(/33 101/);
+  assert.deepEqual(await terminal.end(), { status: 6 * 256, restored: true });
+}
+
 for (const ending of ['killed', 'stopped'] as const) {
   test(`sandboxes and jobs of protocol 1 go on when their daemon is ${ending} and this one takes over`, {
     skip: missingRelease('1'),
@@ -42,6 +61,7 @@ for (const ending of ['killed', 'stopped'] as const) {
     const egressBefore = processesOf(daemon.dataDir).find(({ command }) =>
       command.includes('egress/src/main'),
     );
+    if (hasPython) await useTerminal(daemon);
     if (ending === 'killed') await daemon.kill();
     else await daemon.stop();
     daemon.upgrade();
@@ -49,6 +69,7 @@ for (const ending of ['killed', 'stopped'] as const) {
 
     for (const id of ['old', 'other']) await ready(daemon, id);
     assert.deepEqual(await lines(daemon, 'old', 'cat /file'), ['kept']);
+    if (hasPython) await useTerminal(daemon);
     assert.equal((await jobOf(daemon, job.job_id)).status, 'running');
     await output(daemon, 'old', 'touch /end');
     await waitFor('the job to end', async () => (await jobOf(daemon, job.job_id)).status === 'done');

@@ -63,10 +63,8 @@ async function runLine(
   });
   let output = '';
   for await (const event of exec.events()) {
-    if (event.type === 'output') {
-      output += event.data.toString();
-      continue;
-    }
+    if (event.type === 'output') output += event.data.toString();
+    if (event.type !== 'exit') continue;
     exec.release();
     exec.close();
     return { output, exitCode: event.outcome.exitCode };

@@ -142,6 +142,7 @@ export async function drain(exec: GuestExec, stored = { stdout: 0, stderr: 0 }):
         outcome: event.outcome,
       };
     }
+    if (event.type === 'stopped') continue;
     chunks[event.stream].push(event.data);
     offsets[event.stream] += event.data.length;
     exec.ack(offsets.stdout, offsets.stderr);

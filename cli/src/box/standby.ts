@@ -105,7 +105,11 @@ function becomeCaller(environment: readonly string[]): void {
 function watch(connection: number, caller: number): void {
   hasCaller = true;
   const socket = new Socket({ fd: connection });
-  socket.on('error', () => {}).once('close', () => process.kill(process.pid, 'SIGKILL'));
+  const end = (): void => void process.kill(process.pid, 'SIGKILL');
+  socket
+    .on('error', () => {})
+    .once('end', end)
+    .once('close', end);
   socket.resume().unref();
   standFor(caller);
   process.once('exit', (code) => {

@@ -13,7 +13,7 @@ import { printNote, standardError, standardOutput } from '../output/print.ts';
 import { forwardSignals, signalNumbers } from './forward-signals.ts';
 import { openInputSource } from './input-source.ts';
 import { openOutputSink, type OutputSink } from './output-sink.ts';
-import { suspendSelf } from './suspend.ts';
+import { suspendJob } from './suspend.ts';
 import { terminalSize } from './terminal-size.ts';
 
 /** What is sent as `execStart`, with the fields that have defaults left out. */
@@ -37,6 +37,23 @@ export interface ExecEnd {
 type ExitEvent = Extract<ExecEvent, { type: 'exit' }>;
 
 export async function streamExec(client: Client, id: string, wish: ExecWish): Promise<ExecEnd> {
+  const hasJobs = wish.tty && isatty(0);
+  try {
+    return await streamOnce(client, id, { ...wish, hasJobs });
+  } catch (cause) {
+    // A daemon of an earlier release knows none, and has started nothing.
+    const isUnknown = cause instanceof CliFailure && cause.code === 'invalid_request';
+    if (!hasJobs || !isUnknown || !cause.message.includes('"job_control"')) throw cause;
+    return await streamOnce(client, id, { ...wish, hasJobs: false });
+  }
+}
+
+/** With `hasJobs` we are told when the command is stopped, and continue it. */
+interface FullWish extends ExecWish {
+  readonly hasJobs: boolean;
+}
+
+async function streamOnce(client: Client, id: string, wish: FullWish): Promise<ExecEnd> {
   const path = apiPath(['v1', 'sandboxes', id, 'exec']);
   const connection = await client.webSocket(path, 'squash.exec.v1');
   const session = new ExecStream(connection, wish);
@@ -51,14 +68,16 @@ export async function streamExec(client: Client, id: string, wish: ExecWish): Pr
 
 class ExecStream {
   readonly #connection: WebSocketConnection;
-  readonly #wish: ExecWish;
+  readonly #wish: FullWish;
   /** Opened when there is something to write: many commands write nothing. */
   #stdout: OutputSink | undefined;
   #stderr: OutputSink | undefined;
   readonly #cleanups: (() => void)[] = [];
   #seq = 0;
+  /** Until somebody continues us; the terminal is as it was meanwhile. */
+  #suspend = async (): Promise<void> => {};
 
-  constructor(connection: WebSocketConnection, wish: ExecWish) {
+  constructor(connection: WebSocketConnection, wish: FullWish) {
     this.#connection = connection;
     this.#wish = wish;
   }
@@ -73,6 +92,7 @@ class ExecStream {
       }
       const event = JSON.parse(message.text) as ExecEvent;
       if (event.type === 'started') await this.#started(event.seq);
+      if (event.type === 'stopped') await this.#stopped();
       if (event.type === 'error') throw refusal(event);
       if (event.type === 'exit') {
         this.end();
@@ -129,14 +149,23 @@ class ExecStream {
     const { RawTerminal } = await import('./raw-terminal.ts');
     const terminal = RawTerminal.enter();
     const resize = (): void => this.#control({ type: 'resize', ...terminalSize() });
-    const stop = (): void => {
-      terminal.suspend();
-      suspendSelf();
-    };
+    let isSuspended = false;
     const resume = (): void => {
+      if (isSuspended) return;
       terminal.resume();
+      // Of a change meanwhile whoever was in the foreground has heard.
+      process.emit('SIGWINCH', 'SIGWINCH');
       resize();
     };
+    this.#suspend = async () => {
+      if (isSuspended) return;
+      isSuspended = true;
+      terminal.suspend();
+      await suspendJob();
+      isSuspended = false;
+      resume();
+    };
+    const stop = (): void => void this.#suspend();
     process.stdout.on('resize', resize);
     process.on('SIGTSTP', stop).on('SIGCONT', resume);
     this.#cleanups.push(() => {
@@ -146,6 +175,12 @@ class ExecStream {
     });
     // The window may have changed between the start message and now.
     resize();
+  }
+
+  /** Somebody pressed Ctrl-Z: the command stands still, and so do we until we are told to go on. */
+  async #stopped(): Promise<void> {
+    await this.#suspend();
+    this.#signal('SIGCONT');
   }
 
   async #sendInput(chunks: AsyncIterable<Buffer>): Promise<void> {
@@ -166,7 +201,7 @@ class ExecStream {
   }
 }
 
-function startMessage(wish: ExecWish): Readonly<Record<string, unknown>> {
+function startMessage(wish: FullWish): Readonly<Record<string, unknown>> {
   const term = process.env['TERM'] || 'xterm-256color';
   return {
     type: 'start',
@@ -177,6 +212,7 @@ function startMessage(wish: ExecWish): Readonly<Record<string, unknown>> {
     ...(wish.user !== undefined && { user: wish.user }),
     ...(wish.timeoutMs !== undefined && { timeout_ms: wish.timeoutMs }),
     ...(wish.tty && { tty: { ...terminalSize(), term } }),
+    ...(wish.hasJobs && { job_control: true }),
   };
 }
 

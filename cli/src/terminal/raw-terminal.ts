@@ -46,6 +46,7 @@ export class RawTerminal {
 
   /** Raw again, after `suspend`. */
   resume(): void {
+    if (this.#ended) return;
     stty(['raw', '-echo']);
   }
 

@@ -231,6 +231,8 @@ export const frameTypes = {
   ok: 0x8b,
   progress: 0x8c,
   dialed: 0x8d,
+  /** Of a command with jobs: its main process stands still until SIGCONT. */
+  stopped: 0x8e,
 } as const;
 
 export type FrameTypeName = keyof typeof frameTypes;
@@ -392,6 +394,8 @@ export type FieldName = keyof typeof fieldTags;
 
 /** Values of `stdinMode`. */
 export const stdinModes = { none: 0, pipe: 1 } as const;
+/** Values of `tty`. With `jobs` Ctrl-Z stops the command, and `stopped` tells of it; an earlier release knows the others. */
+export const ttyModes = { none: 0, plain: 1, jobs: 2 } as const;
 /** Values of `fileType`. */
 export const fileTypes = { file: 1, directory: 2, symlink: 3, fifo: 4, socket: 5, device: 6 } as const;
 /** Values of `intent`. */

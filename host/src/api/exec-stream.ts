@@ -127,6 +127,10 @@ async function sendOutput(socket: MessageSocket, session: ExecSession): Promise<
       await socket.send(message);
       continue;
     }
+    if (event.type === 'stopped') {
+      await tell(socket, event);
+      continue;
+    }
     const { record } = event;
     await tell(socket, {
       type: 'exit',

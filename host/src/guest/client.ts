@@ -14,7 +14,13 @@ import {
   FrameError,
 } from '@squash/contract/guest/codec';
 import { FieldReader } from '@squash/contract/guest/fields';
-import { type FieldName, guestLimits, pathIntents, stdinModes } from '@squash/contract/guest/frames';
+import {
+  type FieldName,
+  guestLimits,
+  pathIntents,
+  stdinModes,
+  ttyModes,
+} from '@squash/contract/guest/frames';
 import { ExecSession, type Started } from './exec-session.ts';
 import { GuestFiles } from './files.ts';
 import { breach, FrameConnection } from './frame-connection.ts';
@@ -66,6 +72,16 @@ export class GuestClient implements Guest {
   }
 
   async exec(spec: GuestExecSpec, signal?: AbortSignal): Promise<GuestExec> {
+    try {
+      return await this.#exec(spec, signal);
+    } catch (error) {
+      if (spec.tty?.hasJobs !== true || !isBadRequest(error)) throw error;
+      // PID 1 of an earlier release knows no jobs.
+      return await this.#exec({ ...spec, tty: { ...spec.tty, hasJobs: false } }, signal);
+    }
+  }
+
+  async #exec(spec: GuestExecSpec, signal?: AbortSignal): Promise<GuestExec> {
     const subject = `The command ${JSON.stringify(textOf(spec.argv[0] ?? ''))} can't be started`;
     const request = encodeExec(spec, subject);
     const startedOn = async (connection: FrameConnection): Promise<GuestExec> => {
@@ -224,7 +240,8 @@ function encodeExec(spec: GuestExecSpec, subject: string): Uint8Array {
   for (const [name, value] of Object.entries(spec.env)) fields.push(['env', `${name}=${value}`]);
   fields.push(['cwd', spec.cwd], ['uid', spec.uid], ['gid', spec.gid]);
   if (spec.tty !== undefined) {
-    fields.push(['tty', 1], ['rows', spec.tty.rows], ['columns', spec.tty.columns]);
+    const mode = spec.tty.hasJobs === true ? ttyModes.jobs : ttyModes.plain;
+    fields.push(['tty', mode], ['rows', spec.tty.rows], ['columns', spec.tty.columns]);
   }
   fields.push(['stdinMode', stdinModes[spec.stdin]], ['openFilesMax', spec.openFilesMax]);
   if (spec.timeoutMs !== undefined) fields.push(['timeoutMs', spec.timeoutMs]);
@@ -299,6 +316,12 @@ function parsePathsEnd(fields: readonly Field[], next: number): Omit<RefusedPath
 
 const isInUse = (error: unknown): boolean =>
   error instanceof AppError && error.cause instanceof GuestErrno && error.cause.code === 'EEXIST';
+
+const isBadRequest = (error: unknown): boolean =>
+  error instanceof AppError &&
+  error.code === 'guest_failed' &&
+  error.cause instanceof GuestErrno &&
+  error.cause.code === 'EINVAL';
 
 const slash = 0x2f;
 

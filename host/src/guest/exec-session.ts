@@ -7,7 +7,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { AppError } from '@squash/contract/errors';
-import { encodeFields, type Frame, FrameError } from '@squash/contract/guest/codec';
+import { encodeFields, type Field, type Frame, FrameError } from '@squash/contract/guest/codec';
 import { FieldReader } from '@squash/contract/guest/fields';
 import { guestWindowBytes } from '@squash/contract/guest/frames';
 import { breach, type FrameConnection } from './frame-connection.ts';
@@ -16,6 +16,9 @@ import { StdinWindow } from './stdin-window.ts';
 
 /** An acknowledgment per quarter window: the guest never waits for one, and small output costs none at all. */
 const ackStepBytes = guestWindowBytes / 4;
+
+/** Each is an event, and a PID 1 that is hostile could send them without end: more are not told. A person presses Ctrl-Z less often. */
+const stopsMax = 10_000;
 
 export interface Started {
   readonly execId: string;
@@ -45,6 +48,7 @@ export class ExecSession implements GuestExec {
   readonly #streams: { readonly stdout: StreamState; readonly stderr: StreamState };
   readonly #stdin: StdinWindow;
   readonly #queue: GuestExecEvent[] = [];
+  #stopsLeft = stopsMax;
   #isOver = false;
   #isReleased = false;
   #failure: unknown;
@@ -167,6 +171,7 @@ export class ExecSession implements GuestExec {
   #take(frame: Frame): void {
     if (frame.type === 'stdout' || frame.type === 'stderr') this.#takeOutput(frame.type, frame.data);
     else if (frame.type === 'ack') this.#stdin.acknowledge(frame.fields);
+    else if (frame.type === 'stopped') this.#takeStop(frame.fields);
     else if (frame.type === 'exit') this.#takeExit(parseOutcome(frame.fields));
     else throw breach(`a "${frame.type}" frame does not belong to a running command`);
   }
@@ -183,6 +188,14 @@ export class ExecSession implements GuestExec {
       stream: name,
       data: Buffer.from(data.buffer, data.byteOffset, data.length),
     });
+    this.#notify();
+  }
+
+  #takeStop(fields: readonly Field[]): void {
+    new FieldReader(fields).done();
+    if (this.#stopsLeft === 0) return;
+    this.#stopsLeft -= 1;
+    this.#queue.push({ type: 'stopped' });
     this.#notify();
   }
 

@@ -15,7 +15,8 @@ export interface GuestExecSpec {
   readonly cwd: string;
   readonly uid: number;
   readonly gid: number;
-  readonly tty: { readonly rows: number; readonly columns: number } | undefined;
+  /** With `hasJobs` what stops the command stops it, and `stopped` tells; a PID 1 of an earlier release has none. */
+  readonly tty: { readonly rows: number; readonly columns: number; readonly hasJobs?: boolean } | undefined;
   readonly stdin: 'none' | 'pipe';
   /** PID 1 itself ends the process group after this (TERM, 2 s, KILL), so that it holds while no daemon runs. */
   readonly timeoutMs: number | undefined;
@@ -24,6 +25,8 @@ export interface GuestExecSpec {
 
 export type GuestExecEvent =
   | { readonly type: 'output'; readonly stream: 'stdout' | 'stderr'; readonly data: Buffer }
+  /** It stands still until it gets a signal. */
+  | { readonly type: 'stopped' }
   | { readonly type: 'exit'; readonly outcome: GuestOutcome };
 
 export interface GuestOutcome {
@@ -53,7 +56,7 @@ export interface GuestExec {
   writeStdin(chunk: Uint8Array): Promise<void>;
   endStdin(): void;
   resize(rows: number, columns: number): void;
-  /** To the command's process group. */
+  /** To the command's process group, which goes on with it where it was stopped. */
   signal(signo: number): void;
   /** Absolute offsets that are stored: the guest may drop what is before them and go on producing. */
   ack(stdoutOffset: number, stderrOffset: number): void;

@@ -65,7 +65,8 @@ export async function execStream(
   findUser: FindUser,
 ): Promise<ExecSession> {
   const start = await asNumbers(asked, findUser);
-  const hasStdin = start.stdin || start.tty !== undefined;
+  const { tty, job_control: hasJobs } = start;
+  const hasStdin = start.stdin || tty !== undefined;
   const command: Command = {
     kind: 'stream',
     line: commandLine(start.argv),
@@ -74,12 +75,12 @@ export async function execStream(
       env: () => streamEnvironment(start, sandbox.surroundings),
       cwd: workdirOf(start.cwd, commandDefaults(sandbox.row)),
       ...userOf(start, commandDefaults(sandbox.row)),
-      tty: start.tty === undefined ? undefined : { rows: start.tty.rows, columns: start.tty.columns },
+      tty: tty === undefined ? undefined : { rows: tty.rows, columns: tty.columns, hasJobs },
       stdin: hasStdin ? 'pipe' : 'none',
       timeoutMs: start.timeout_ms,
     },
   };
-  const watching: Watching = { isDetached: start.detach, hasStdin };
+  const watching: Watching = { isDetached: start.detach, hasStdin, hasJobs };
   const { run, session, failure } = await begin(sandbox, command, watching);
   if (failure !== undefined) throw failure;
   return session ?? new Session(run, watching);

@@ -27,6 +27,8 @@ import { StdinTurns } from './stdin-turns.ts';
 export interface RunWatcher {
   /** Resolves when there is room for more: a slow reader stalls the command. */
   output(stream: StreamName, data: Buffer): Promise<void> | undefined;
+  /** The command was stopped. True where the client knows what to do then. */
+  stopped?(): boolean;
   /** The sandbox ends the run: nothing may wait for this client any more. */
   unblock(): void;
 }
@@ -61,6 +63,7 @@ export interface RunParts {
 
 const storeRetryMs = 1_000;
 const sighup = 1;
+const sigcont = 18;
 const sigterm = 15;
 const sigkill = 9;
 
@@ -278,6 +281,10 @@ export class Run {
           await this.#exited(exec, event.outcome);
           return undefined;
         }
+        if (event.type === 'stopped') {
+          this.#stopped(exec);
+          continue;
+        }
         this.#take(event.stream, event.data);
         faultPoint('exec.output');
         for (const watcher of this.#watchers) {
@@ -289,6 +296,12 @@ export class Run {
     } catch (error) {
       return asError(error);
     }
+  }
+
+  /** Whom nobody would continue goes on at once. */
+  #stopped(exec: GuestExec): void {
+    const isKnown = [...this.#watchers].some((watcher) => watcher.stopped?.() === true);
+    if (!isKnown) exec.signal(sigcont);
   }
 
   /** What was given, from where the guest has it, and its end. A connection that breaks in it is replaced, and fed again. */

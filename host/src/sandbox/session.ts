@@ -11,6 +11,7 @@ import type { Run, RunWatcher } from './run.ts';
 
 type SessionEvent =
   | { readonly type: 'output'; readonly stream: StreamName; readonly data: Buffer }
+  | { readonly type: 'stopped' }
   | { readonly type: 'exit'; readonly record: ExecRecord; readonly signal: number | undefined };
 
 /** A native exec in progress, as the API's WebSocket drives it. */
@@ -30,7 +31,11 @@ export interface ExecSession {
 export interface Watching {
   readonly isDetached: boolean;
   readonly hasStdin: boolean;
+  /** It continues a command of which it hears that it was stopped. */
+  readonly hasJobs: boolean;
 }
+
+const sigcont = 18;
 
 export class Session implements ExecSession, RunWatcher {
   readonly #run: Run;
@@ -72,6 +77,11 @@ export class Session implements ExecSession, RunWatcher {
     return this.#room.promise;
   }
 
+  stopped(): boolean {
+    if (!this.#isAbandoned && this.#watching.hasJobs) this.#push({ type: 'stopped' });
+    return this.#watching.hasJobs;
+  }
+
   unblock(): void {
     this.#room?.resolve();
     this.#room = undefined;
@@ -90,6 +100,7 @@ export class Session implements ExecSession, RunWatcher {
         this.#arrived = Promise.withResolvers<void>();
       yield event;
       if (event.type === 'exit') return;
+      if (event.type === 'stopped') continue;
       this.#queuedBytes -= event.data.length;
       if (this.#queuedBytes < limits.sessionBufferBytesMax) this.unblock();
     }
@@ -123,6 +134,8 @@ export class Session implements ExecSession, RunWatcher {
     // A command that waits for its client's input would wait for ever.
     this.endStdin();
     if (!this.#watching.isDetached) this.#run.hangUp();
+    // It may have been stopped, and nobody else knows.
+    else if (this.#watching.hasJobs) this.signal(sigcont);
   }
 
   #push(event: SessionEvent): void {
