@@ -162,7 +162,7 @@ export class TestBucket implements AsyncDisposable {
       reply.writeHead(path.includes('list-type') ? 200 : 400, { 'content-type': 'application/xml' });
       const piece = Buffer.alloc(1_048_576, ' ');
       const more = (): void => {
-        while (!reply.destroyed && reply.write(piece));
+        if (!reply.destroyed && reply.write(piece)) setImmediate(more);
       };
       reply.on('drain', more).write('<Error>');
       more();
