@@ -70,6 +70,7 @@ describe('questions of a box on its own terminal', { skip }, () => {
     '  go) reach $more 2>/dev/null & ;;',
     String.raw`  full) printf '\033[?1049h\033[?25l\033[?2004hfull' ;;`,
     String.raw`  flood) for n in $(seq 2000); do echo "line $n of a flood that is as long as this"; done; echo flooded ;;`,
+    '  size) until [ "$(stty size)" = "$more" ]; do sleep 0.05; done; echo as-it-is ;;',
     '  exit) exit 3 ;;',
     '  *) echo "got:$word" ;;',
     'esac; done',
@@ -194,14 +195,18 @@ describe('questions of a box on its own terminal', { skip }, () => {
     terminal.resize(31, 121);
     await waitFor('the question anew', () => terminal.screen.length > screen.length);
     assert.match(terminal.screen, /2J[^]*waits for[^]*2J[^]*waits for/);
+    terminal.resize(30, 120);
     terminal.type('y');
     const [back] = await terminal.see(
-      new RegExp(`\\u001b\\[<1u[^]*(?=[^]*flooded)(?=[^]*end-${one}:through)(?=[^]*size:31 121;)[^]*`),
+      new RegExp(`\\u001b\\[<1u[^]*line 1 of[^]*line 2000 of[^]*flooded(?=[^]*end-${one}:through)[^]*`),
     );
-    assert.match(back, /\u001b\[\?25l/);
-    assert.match(back, /\u001b\[\?2004h/);
-    assert.doesNotMatch(back, /1049/);
-    await terminal.see(/line 1 of[^]*line 1999 of[^]*line 2000 of/);
+    assert.match(back, /^\S+\u001b\[\?25l\u001b\[\?2004h\u001b\[H\u001b\[2J/);
+    assert.ok(!terminal.screen.includes(taken) && !terminal.screen.includes(given));
+    // It hears of a size, although that is as it was when it last looked.
+    terminal.type('\r');
+    await terminal.see(/size:(?:29|30) 120;/);
+    terminal.type('size 30 120\r');
+    await terminal.see(/as-it-is/);
     await ended(terminal);
   });
 
@@ -241,10 +246,51 @@ describe('questions of a box on its own terminal', { skip }, () => {
     assert.match(why.stdout.toString(), /allowed[^]*answers\.jsonc/);
   });
 
+  it('are left where the job is stopped, and end with the program', async () => {
+    const [, , one = 0] = ports;
+    // Who connects goes on when the command has ended, and keeps the question.
+    const asks = `(sleep 1; exec 3<>/dev/tcp/host.squash.internal/${one}; read -r -u 3) 2>/dev/null`;
+    const shell = ['env', 'PS1=outer> ', 'bash', '--norc', '--noediting', '-im'];
+    await using terminal = new Terminal(['sh', '-c', `cd ${place.repository} && exec "$@"`, 'sh', ...shell], {
+      rows: 30,
+      columns: 120,
+      env: { ...cliEnvironment(undefined), ...place.env, TERM: 'xterm-256color' },
+    });
+    await terminal.see(/outer> $/);
+    const call = (script: string): string =>
+      runWords(script)
+        .map((word) => `'${word}'`)
+        .join(' ');
+    terminal.type(`${call(`${asks} & echo be""gun; cat; exit 5`)}\r`);
+    await terminal.see(/begun[^]*Ctrl-\] shows/);
+    await put(terminal);
+    terminal.type('\u001a');
+    await terminal.see(/1049l/);
+    terminal.type('\u001a');
+    await terminal.see(/Stopped[^]*outer> $/);
+    terminal.type('fg\r');
+    await terminal.see(/box[^\n]*\r\n/);
+    await put(terminal);
+    terminal.type('\u0003');
+    await terminal.see(/1049l/);
+    terminal.type('\u0004');
+    await terminal.see(/outer> $/);
+    terminal.type('echo "code $?"\r');
+    await terminal.see(/code 5\r\n[^]*outer> $/);
+    // The program ends while the question is shown, and so nobody asks any more.
+    terminal.type(`${call(`${asks} & sleep 4; echo la""st; exit 6`)}\r`);
+    await terminal.see(/Ctrl-\] shows/);
+    await put(terminal);
+    await terminal.see(/it is over: withdrawn[^]*1049l[^]*last\r\n[^]*outer> $/);
+    terminal.type('echo "code $?"\r');
+    await terminal.see(/code 6\r\n[^]*outer> $/);
+    terminal.type('exit 0\r');
+    assert.deepEqual(await terminal.end(), { status: 0, restored: true });
+  });
+
   it('are told where the command has no terminal, with what answers them in another one', async () => {
-    const [one = 0] = ports;
+    const [, one = 0] = ports;
     const script = `exec 3<>/dev/tcp/host.squash.internal/${one}; read -r -t 3 word <&3; echo "end:$word" >&2`;
-    await using terminal = open(['bash', '-c', script]);
     const note =
       /squash: Box (\S+) waits for host\.squash\.internal:\d+; answer in another terminal: squash box approve \1/;
     await using silent = new Terminal(
@@ -255,7 +301,6 @@ describe('questions of a box on its own terminal', { skip }, () => {
     silent.type('y\n');
     await silent.see(/end:\r?\n/);
     await silent.end();
-    await terminal.end();
   });
 
   const runWords = (script: string): readonly string[] => [
