@@ -111,7 +111,8 @@ describe('questions of a box on its own terminal', { skip }, () => {
     await terminal.see(/ready/);
     // Where nothing waits the key is the program's.
     terminal.type(`${showKey}\r`);
-    await terminal.see(/got:\u001d/);
+    await terminal.see(/got:./);
+    assert.ok(terminal.screen.includes(`got:${showKey}`));
     await told(terminal, one);
     for (const typed of ['y', 'b', 'p', 'yes']) {
       terminal.type(`${typed}\r`);
@@ -183,9 +184,10 @@ describe('questions of a box on its own terminal', { skip }, () => {
     await using terminal = open();
     await terminal.see(/ready/);
     terminal.type('full\r');
-    await terminal.see(/h\u001b\[\?25l\u001b\[\?2004hfull/);
+    await terminal.see(/full/);
     terminal.type(`go ${one}\r`);
-    await terminal.see(/\u0007\u001b\[22;2t\u001b\]2;squash: a question waits/);
+    await terminal.see(/squash: a question waits/);
+    assert.ok(terminal.screen.includes('\u0007\u001b[22;2t\u001b]2;squash'));
     assert.doesNotMatch(terminal.screen, /waits for/);
     terminal.type(`flood\r${showKey}`);
     await terminal.see(keys);
@@ -200,7 +202,7 @@ describe('questions of a box on its own terminal', { skip }, () => {
     const [back] = await terminal.see(
       new RegExp(`\\u001b\\[<1u[^]*line 1 of[^]*line 2000 of[^]*flooded(?=[^]*end-${one}:through)[^]*`),
     );
-    assert.match(back, /^\S+\u001b\[\?25l\u001b\[\?2004h\u001b\[H\u001b\[2J/);
+    assert.ok(back.startsWith('\u001b[<1u\u001b[?25l\u001b[?2004h\u001b[H\u001b[2J'), back.slice(0, 200));
     assert.ok(!terminal.screen.includes(taken) && !terminal.screen.includes(given));
     // It hears of a size, although that is as it was when it last looked.
     terminal.type('\r');

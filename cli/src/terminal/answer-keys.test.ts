@@ -1,3 +1,4 @@
+/** Which keys are answers, by the times at which they come. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { AnswerKeys } from './answer-keys.ts';

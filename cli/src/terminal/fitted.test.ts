@@ -1,3 +1,4 @@
+/** Texts that have room on a terminal, and texts that somebody made too long. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { cut, fitted, rowsOf } from './fitted.ts';

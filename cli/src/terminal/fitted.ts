@@ -34,5 +34,5 @@ export function cut(line: string, most: number): string {
 
 /** Two at most for each letter. */
 function cells(line: string): number {
-  return [...line].reduce((sum, letter) => sum + (letter <= '~' ? 1 : 2), 0);
+  return Array.from(line).reduce((sum, letter) => sum + (letter <= '~' ? 1 : 2), 0);
 }

@@ -24,8 +24,8 @@ const ourModes: ReadonlyMap<number, boolean> = new Map([
 const alternateModes: readonly number[] = [47, 1047, 1049];
 
 /** A reset, private modes, what keys beside letters send. */
-const sequences = /\u001b(?:(c)|\[\?([\d;]{1,64})([hl])|\[>4(?:;([0-3]))?m)/g;
-const unfinished = /\u001b(?:\[[?>]?[\d;]{0,64})?$/;
+const sequences = new RegExp(String.raw`\u001b(?:(c)|\[\?([\d;]{1,64})([hl])|\[>4(?:;([0-3]))?m)`, 'g');
+const unfinished = new RegExp(String.raw`\u001b(?:\[[?>]?[\d;]{0,64})?$`);
 
 /** A printer or a status line that gets all; keys as without a program; origin, left and right margin, letters that move others. */
 const ours = `${nothingBegun}\u001b[4i\u001b[0$}\u001b[>0u${ordinaryLetters}\u001b[?6l\u001b[?69l\u001b[4l`;

@@ -26,7 +26,7 @@ export interface QuestionSource {
 }
 
 /** Ctrl-], also as terminals send it where a program has asked for other keys, with the locks of a keyboard or without. */
-const showKey = /\u001d|\u001b\[93;(?:5|69|133|197)(?::1)?u|\u001b\[27;5;93~/;
+const showKey = new RegExp(String.raw`\u001d|\u001b\[93;(?:5|69|133|197)(?::1)?u|\u001b\[27;5;93~`);
 
 const tickMs = 50;
 const lookMs = 1_000;
@@ -43,7 +43,7 @@ const title = 'squash asks you; the program’s output waits meanwhile';
 /** Where nothing can be asked: the user is told where he answers. Until it is over. */
 export function tellQuestions(source: QuestionSource, over: AbortSignal): void {
   const waiting = new Waiting(source, over, (news) => {
-    if (!over.aborted)
+    if (!over.aborted && news.length > 0)
       printNote(`squash: ${announced(news)}; answer in another terminal: ${source.elsewhere}`);
   });
   waiting.begin();
@@ -228,7 +228,7 @@ export class RunQuestions {
   }
 
   async #announce(news: readonly Question[]): Promise<void> {
-    if (this.#showing === undefined && news.length > 0) {
+    if (this.#showing === undefined) {
       for (let pauses = 0; this.#screen.isWithinSequence && pauses < pausesMax; pauses++)
         await sleep(pauseMs);
       await this.#written();
