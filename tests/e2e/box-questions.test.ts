@@ -3,15 +3,17 @@
  * box writes on the same terminal, and he types for it.
  */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { existsSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { repository as project } from '../support/base-layer.ts';
 import { BoxPlace } from '../support/box-place.ts';
 import { cliCommand, cliEnvironment } from '../support/cli.ts';
+import { processes } from '../support/leaks.ts';
 import { Terminal } from '../support/terminal.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -71,18 +73,17 @@ describe('questions of a box on its own terminal', { skip }, () => {
     String.raw`  full) printf '\033[?1049h\033[?25l\033[?2004hfull' ;;`,
     String.raw`  flood) for n in $(seq 2000); do echo "line $n of a flood that is as long as this"; done; echo flooded ;;`,
     '  size) until [ "$(stty size)" = "$more" ]; do sleep 0.05; done; echo as-it-is ;;',
+    String.raw`  fake) printf 'Box waits for good.example:443\n[y] once  [n] deny  [Enter] later: ' ;;`,
     '  exit) exit 3 ;;',
     '  *) echo "got:$word" ;;',
     'esac; done',
   ].join('\n');
 
-  function open(
-    words: readonly string[] = ['bash', '-c', program],
-    size = { rows: 30, columns: 120 },
-  ): Terminal {
-    const command = [...cliCommand, 'box', 'run', '--rm', '--policy', policy, '--', ...words];
-    return new Terminal(['sh', '-c', `cd ${place.repository} && exec "$@"`, 'sh', ...command], {
-      ...size,
+  function open(command: readonly string[] = cliCommand): Terminal {
+    const words = [...command, 'box', 'run', '--rm', '--policy', policy, '--', 'bash', '-c', program];
+    return new Terminal(['sh', '-c', `cd ${place.repository} && exec "$@"`, 'sh', ...words], {
+      rows: 30,
+      columns: 120,
       env: { ...cliEnvironment(undefined), ...place.env, TERM: 'xterm-256color' },
     });
   }
@@ -286,8 +287,78 @@ describe('questions of a box on its own terminal', { skip }, () => {
     await terminal.see(/it is over: withdrawn[^]*1049l[^]*last\r\n[^]*outer> $/);
     terminal.type('echo "code $?"\r');
     await terminal.see(/code 6\r\n[^]*outer> $/);
+    // A program that stops itself takes the question with it no sooner than the user has left it.
+    terminal.type(`${call(`${asks} & (sleep 4; kill -TSTP $$) & read -r line; echo "got:$line"`)}\r`);
+    await terminal.see(/Ctrl-\] shows/);
+    await put(terminal);
+    await sleep(3_500);
+    assert.doesNotMatch(terminal.screen, /Stopped|outer>/);
+    terminal.type('\r');
+    await terminal.see(/1049l[^]*Stopped[^]*outer> $/);
+    terminal.type('fg\r');
+    await terminal.see(/box[^\n]*\r\n/);
+    terminal.type('more\r');
+    await terminal.see(/got:more[^]*outer> $/);
     terminal.type('exit 0\r');
     assert.deepEqual(await terminal.end(), { status: 0, restored: true });
+  });
+
+  it('are allowed only where they are seen whole, and by nobody who answers what a box has drawn', async () => {
+    const [one = 0] = ports;
+    rmSync(join(place.scratch, 'state'), { recursive: true, force: true });
+    const before = came.get(one);
+    await using terminal = open();
+    await terminal.see(/ready/);
+    terminal.type('fake\r');
+    await terminal.see(/later: /);
+    await told(terminal, one);
+    for (const typed of ['y', 'b', 'p']) {
+      terminal.type(`${typed}\r`);
+      await terminal.see(new RegExp(`got:${typed}`));
+    }
+    await put(terminal);
+    terminal.resize(9, 40);
+    await terminal.see(/It does not fit on this terminal[^]*\[n\] deny {2}\[Enter\] later: $/);
+    for (const key of ['y', 'b', 'p']) {
+      terminal.type(key);
+      await sleep(1_000);
+    }
+    assert.equal(came.get(one), before);
+    assert.equal(terminal.screen, '');
+    terminal.resize(30, 120);
+    await terminal.see(/\[p\] for all boxes over this repository/);
+    terminal.type('n');
+    await terminal.see(new RegExp(`denied[^]*end-${one}:none`));
+    assert.equal(came.get(one), before);
+    await ended(terminal);
+  });
+
+  function programOf(pid: number): string | undefined {
+    try {
+      return basename(readlinkSync(`/proc/${pid}/exe`));
+    } catch {
+      // It has just ended, or is somebody else's.
+      return undefined;
+    }
+  }
+
+  it('are put by a command line that stood by', async () => {
+    const [one = 0] = ports;
+    const squash = [join(project, 'squash')];
+    const env = { ...cliEnvironment(undefined), ...place.env };
+    const words = ['box', 'run', '--rm', '--', 'true'];
+    execFileSync(squash[0] ?? '', words, { cwd: place.repository, env });
+    await waitFor('a command line that stands by', () => existsSync(join(place.dataDir, 'standby.sock')));
+    await using terminal = open(squash);
+    await terminal.see(/ready/);
+    assert.ok(
+      processes().some(({ pid, command }) => command.includes(policy) && programOf(pid) === 'squash-call'),
+    );
+    await told(terminal, one);
+    await put(terminal);
+    terminal.type('y');
+    await terminal.see(new RegExp(`end-${one}:through`));
+    await ended(terminal);
   });
 
   it('are told where the command has no terminal, with what answers them in another one', async () => {
