@@ -8,7 +8,7 @@ function pressedOf(...pieces: readonly (readonly [atMs: number, text: string])[]
   const keys = new AnswerKeys(0);
   const found: string[] = [];
   for (let nowMs = 0; nowMs <= 6_000; nowMs += 10) {
-    for (const [atMs, text] of pieces) if (atMs === nowMs) keys.hear(Buffer.from(text), nowMs);
+    for (const [atMs, text] of pieces) if (atMs === nowMs) keys.hear(Buffer.from(text));
     const key = keys.pressed(nowMs);
     if (key !== undefined) found.push(key);
   }
@@ -37,10 +37,20 @@ describe('AnswerKeys', () => {
     assert.deepEqual(pressedOf([2_000, '\u001b'], [2_010, ']'], [2_020, 'l'], [2_030, 'y']), []);
   });
 
-  it('leaves by Enter, Escape and their like alone, and by Ctrl-C at once', () => {
-    for (const key of ['\r', '\n', '\u001b', '\u0004', '\u001a', '\u001d', 'q'])
+  it('leaves by Enter, Escape, Ctrl-C and their like', () => {
+    for (const key of ['\u0003', '\r', '\n', '\u001b', '\u0004', '\u001a', '\u001d', 'q'])
       assert.deepEqual(pressedOf([2_000, key]), ['later']);
     assert.deepEqual(pressedOf([10, '\r']), []);
-    assert.equal(pressedOf([10, '\u0003'])[0], 'later');
+  });
+
+  it('takes nothing that was typed while nobody looked, however long that was', () => {
+    const keys = new AnswerKeys(0);
+    assert.equal(keys.pressed(60_000), undefined);
+    keys.hear(Buffer.from('y'));
+    for (let nowMs = 60_050; nowMs < 65_000; nowMs += 50) assert.equal(keys.pressed(nowMs), undefined);
+    keys.hear(Buffer.from('y'));
+    assert.equal(keys.pressed(90_000), undefined);
+    keys.hear(Buffer.from('e'));
+    for (let nowMs = 90_050; nowMs < 95_000; nowMs += 50) assert.equal(keys.pressed(nowMs), undefined);
   });
 });

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Question } from '../approving.ts';
 import { CliFailure } from '../failure.ts';
 import { printNote, visible } from '../output/print.ts';
-import { AnswerKeys, leaving } from './answer-keys.ts';
+import { AnswerKeys, interrupt, leaving } from './answer-keys.ts';
 import { cut, fitted, rowsOf } from './fitted.ts';
 import { OwnScreen } from './own-screen.ts';
 import { terminalSize } from './terminal-size.ts';
@@ -66,7 +66,8 @@ export class RunQuestions {
   #writing: Promise<void> | undefined;
   /** While questions are put. */
   #showing: Promise<void> | undefined;
-  #isLeft = false;
+  /** Of these. Who leaves waits for nobody, neither for the daemon. */
+  #left = new AbortController();
   #hasScreen = false;
   #keys: AnswerKeys | undefined;
   #draw: (() => void) | undefined;
@@ -94,7 +95,7 @@ export class RunQuestions {
 
   /** The questions wait on, and the screen is the program's. Idempotent. */
   leave(): void {
-    this.#isLeft = true;
+    this.#left.abort();
     this.#leaveScreen();
   }
 
@@ -114,33 +115,38 @@ export class RunQuestions {
   /** What was typed. @returns what of it is the program's */
   heard(typed: Buffer): Buffer {
     if (this.#showing !== undefined) {
-      this.#keys?.hear(typed, performance.now());
+      if (typed.toString('latin1') === interrupt) this.leave();
+      else this.#keys?.hear(typed);
       return Buffer.alloc(0);
     }
     if (this.#waiting.questions.length === 0) return typed;
     const found = showKey.exec(typed.toString('latin1'));
     if (found === null) return typed;
-    this.#showing = this.#putAll().finally(() => {
+    const left = new AbortController();
+    this.#left = left;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    left.signal.addEventListener('abort', () => resolve());
+    this.#showing = Promise.race([this.#putAll(left.signal), promise]).finally(() => {
       this.#showing = undefined;
     });
     return typed.subarray(0, found.index);
   }
 
-  async #putAll(): Promise<void> {
-    this.#isLeft = false;
+  async #putAll(left: AbortSignal): Promise<void> {
     await this.#written();
-    if (this.#isLeft || this.#over.signal.aborted) return;
+    if (left.aborted) return;
     this.#hasScreen = true;
     process.once('exit', this.#giveBack);
     this.#screen.take();
     try {
       for (;;) {
         const [question] = this.#waiting.questions;
-        if (question === undefined || (await this.#put(question)) === leaving) return;
+        if (question === undefined || (await this.#put(question, left)) === leaving) return;
         await this.#waiting.look();
+        if (left.aborted) return;
       }
     } finally {
-      this.#leaveScreen();
+      if (!left.aborted) this.#leaveScreen();
     }
   }
 
@@ -154,7 +160,7 @@ export class RunQuestions {
     if (this.#waiting.questions.length === 0) this.#screen.call(undefined);
   }
 
-  async #put(question: Question): Promise<string> {
+  async #put(question: Question, left: AbortSignal): Promise<string> {
     const keys = new AnswerKeys(performance.now());
     this.#keys = keys;
     this.#show(question, '');
@@ -163,18 +169,24 @@ export class RunQuestions {
     for (;;) {
       await sleep(tickMs);
       const nowMs = performance.now();
-      if (this.#isLeft) return leaving;
+      if (left.aborted) return leaving;
       if (!this.#waiting.has(question)) {
-        await this.#told(question, `it is over: ${await becameOf(question)}`);
+        const became = await becameOf(question);
+        if (!left.aborted) await this.#told(question, `it is over: ${became}`);
         return '';
       }
-      if (!isHeard && keys.hears(nowMs)) {
+      const key = keys.pressed(nowMs);
+      if (!isHeard && keys.hears) {
         isHeard = true;
         this.#show(question, question.keys);
       }
-      const key = keys.pressed(nowMs);
       if (key === leaving) return leaving;
-      if (key !== undefined && (await this.#answered(question, key))) return key;
+      const became = key === undefined ? undefined : await this.#answered(question, key);
+      if (left.aborted) return leaving;
+      if (became !== undefined) {
+        await this.#told(question, became);
+        return '';
+      }
       if (nowMs - lookedMs > lookMs) {
         lookedMs = nowMs;
         void this.#waiting.look();
@@ -182,20 +194,19 @@ export class RunQuestions {
     }
   }
 
-  /** False where the key means nothing. A question that is not seen whole is answered by no more than a refusal. */
-  async #answered(question: Question, key: string): Promise<boolean> {
+  /** What became of it; undefined where the key means nothing. A question that is not seen whole is answered by no more than a refusal. */
+  async #answered(question: Question, key: string): Promise<string | undefined> {
     const answer = Object.hasOwn(question.answers, key) ? question.answers[key] : undefined;
-    if (answer === undefined || (key !== 'n' && !this.#fitted(question).isWhole)) return false;
+    if (answer === undefined || (key !== 'n' && !this.#fitted(question).isWhole)) return undefined;
     const became: string[] = [];
     try {
       await answer((each) => became.push(each));
     } catch (failure) {
       // Too late, or the daemon is gone: it is told as any other end.
-      if (!(failure instanceof CliFailure)) throw failure;
-      became.push(`${failure.message} (${failure.code})`);
+      if (failure instanceof CliFailure) became.push(`${failure.message} (${failure.code})`);
+      else became.push(failure instanceof Error ? failure.message : String(failure));
     }
-    await this.#told(question, became.map(visible).join('\n'));
-    return true;
+    return became.map(visible).join('\n');
   }
 
   async #told(question: Question, became: string): Promise<void> {
