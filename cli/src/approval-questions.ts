@@ -9,7 +9,7 @@ import { visible } from './output/print.ts';
 export interface Answer {
   readonly decision: object;
   /** When that has been taken. */
-  readonly after?: (approval: ApprovalInfo) => Promise<void>;
+  readonly after?: (approval: ApprovalInfo, say: (became: string) => void) => Promise<void>;
 }
 
 export interface ApprovalAsking {
@@ -36,7 +36,7 @@ export async function approvalQuestions(
         async (say: (became: string) => void) => {
           const { state } = await client.post<ApprovalInfo>(approvalPath(approval.id), decision);
           say(state);
-          await after?.(approval);
+          await after?.(approval, say);
         },
       ]),
     ),

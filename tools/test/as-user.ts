@@ -39,6 +39,7 @@ export const asUsersAlone = [
   'tests/e2e/box-policy.test.ts',
   'tests/e2e/box-ports.test.ts',
   'tests/e2e/box-programs.test.ts',
+  'tests/e2e/box-questions.test.ts',
   'tests/e2e/box-seed.test.ts',
   'tests/e2e/box-sockets.test.ts',
   'tests/e2e/box-standby.test.ts',

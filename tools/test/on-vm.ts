@@ -177,6 +177,7 @@ export const besides: readonly { readonly why: string; readonly files: readonly 
       'tests/e2e/box-ports.test.ts',
       'tests/e2e/box-programs.test.ts',
       'tests/e2e/box-protected.test.ts',
+      'tests/e2e/box-questions.test.ts',
       'tests/e2e/box-seed.test.ts',
       'tests/e2e/box-sockets.test.ts',
       'tests/e2e/box-standby.test.ts',

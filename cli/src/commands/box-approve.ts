@@ -2,18 +2,14 @@
  * `squash box approve`: shows what boxes ask, one question after the other, and has it answered: once, for this box, or for every box of
  * this person over the same repository.
  */
-import type { ApprovalInfo } from '@squash/contract/approvals';
-import { type Answer, approvalQuestions, pendingApprovals } from '../approval-questions.ts';
+import { pendingApprovals } from '../approval-questions.ts';
 import { askPerson, later } from '../approving.ts';
-import { findBox, listBoxes } from '../box/boxes.ts';
+import { boxQuestions } from '../box/box-questions.ts';
+import { findBox } from '../box/boxes.ts';
 import { type BoxDaemon, runningDaemon, withBoxDaemon } from '../box/daemon.ts';
-import { repositoryOf } from '../box/record.ts';
-import { asPolicyFailure, placesOf } from '../box/policy.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
-import { printJson, printNote, visible } from '../output/print.ts';
-
-const keys = '[y] once  [b] for this box  [p] for all boxes over this repository  [n] deny  [Enter] later: ';
+import { printJson, printNote } from '../output/print.ts';
 
 export async function run(call: Call): Promise<number> {
   const [word] = call.positionals;
@@ -57,25 +53,7 @@ async function askOf(
   daemon: BoxDaemon,
   { isWatching, sandbox }: { readonly isWatching: boolean; readonly sandbox: string | undefined },
 ): ReturnType<typeof askPerson> {
-  const answers: Readonly<Record<string, Answer>> = {
-    y: { decision: { decision: 'allow', scope: 'once' } },
-    b: { decision: { decision: 'allow', scope: 'sandbox' } },
-    p: { decision: { decision: 'allow', scope: 'sandbox' }, after: (approval) => keep(daemon, approval) },
-    n: { decision: { decision: 'deny' } },
-  };
-  const questions = () => approvalQuestions(daemon.client, { sandbox, what: 'Box', keys, answers });
-  return await askPerson({ questions, isWatching });
-}
-
-/** The rule becomes one of the person's own, for the repository that the box was made over. */
-async function keep(daemon: BoxDaemon, { sandbox, grant }: ApprovalInfo): Promise<void> {
-  const box = (await listBoxes(daemon)).find(({ id }) => id === sandbox);
-  const repository = box === undefined ? undefined : repositoryOf(box);
-  if (repository === undefined)
-    throw new CliFailure('usage', `box ${sandbox} is over no repository: it holds for this box alone`);
-  const { addAnswer } = await import('@squash/box/policy/answers');
-  const path = await asPolicyFailure(() => addAnswer(placesOf(repository), grant));
-  printNote(`squash: kept in ${visible(path)}`);
+  return await askPerson({ questions: () => boxQuestions(daemon, sandbox), isWatching });
 }
 
 function unlessEnded(isWatching: boolean): (failure: unknown) => undefined {

@@ -27,6 +27,7 @@ import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { printJson, printLine, printNote } from '../output/print.ts';
 import { noteWarnings } from '../output/warnings.ts';
+import type { QuestionSource } from '../terminal/run-questions.ts';
 import { terminalSize } from '../terminal/terminal-size.ts';
 import { execInSandbox } from './exec.ts';
 
@@ -95,6 +96,7 @@ export async function runInNewBox(
           isWork,
           ...(keeps !== undefined && { keeps }),
           isSilent: isSilent === true,
+          questions: await questionsIn(daemon, { box, wish }),
           afterwards: async () => await afterwards?.(daemon, box),
         });
   } finally {
@@ -169,14 +171,22 @@ interface Attached {
   readonly isWork: HasWork;
   readonly keeps?: (box: BoxRecord) => void;
   readonly isSilent?: boolean;
+  /** What it asks, where the terminal on which it runs is to ask. */
+  readonly questions?: QuestionSource | undefined;
   /** While the box is still there. */
   readonly afterwards?: () => Promise<void>;
+}
+
+async function questionsIn(daemon: BoxDaemon, { box, wish }: Detached): Promise<QuestionSource | undefined> {
+  if ((wish.create.policy?.ask ?? []).length === 0) return undefined;
+  const { questionsOf } = await import('../box/box-questions.ts');
+  return questionsOf(daemon, box.id);
 }
 
 /** The command in a new box, which is removed or kept behind it. */
 export async function runAttached(
   call: Call,
-  { daemon, box, wish, interruption, isWork, keeps, isSilent = false, afterwards }: Attached,
+  { daemon, box, wish, interruption, isWork, keeps, isSilent = false, questions, afterwards }: Attached,
 ): Promise<number> {
   const tellMade = await lookForMadeNames(wish.rules);
   try {
@@ -194,6 +204,7 @@ export async function runAttached(
       tty: wish.tty,
       stdin: wish.tty || !isatty(0),
       output: call.json || isSilent ? 'discard' : 'print',
+      questions,
     });
   } finally {
     await afterwards?.();

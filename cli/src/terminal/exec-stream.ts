@@ -13,6 +13,7 @@ import { printNote, standardError, standardOutput } from '../output/print.ts';
 import { forwardSignals, signalNumbers } from './forward-signals.ts';
 import { openInputSource } from './input-source.ts';
 import { openOutputSink, type OutputSink } from './output-sink.ts';
+import type { QuestionSource, RunQuestions } from './run-questions.ts';
 import { suspendJob } from './suspend.ts';
 import { terminalSize } from './terminal-size.ts';
 
@@ -27,12 +28,17 @@ export interface ExecWish {
   readonly stdin: boolean;
   /** `discard`: the output is read and dropped; the caller asks for the stored record. */
   readonly output: 'print' | 'discard';
+  /** What the sandbox asks while the command runs; undefined: nothing. */
+  readonly questions?: QuestionSource | undefined;
 }
 
 export interface ExecEnd {
   readonly seq: number;
   readonly exitCode: number;
 }
+
+/** Between two sizes, so that a program sees both. */
+const redrawMs = 100;
 
 type ExitEvent = Extract<ExecEvent, { type: 'exit' }>;
 
@@ -74,6 +80,7 @@ class ExecStream {
   #stderr: OutputSink | undefined;
   readonly #cleanups: (() => void)[] = [];
   #seq = 0;
+  #questions: RunQuestions | undefined;
   /** Until somebody continues us; the terminal is as it was meanwhile. */
   #suspend = async (): Promise<void> => {};
 
@@ -83,9 +90,16 @@ class ExecStream {
   }
 
   async run(): Promise<ExecEnd> {
-    this.#cleanups.push(forwardSignals((name) => this.#signal(name)));
+    this.#cleanups.push(
+      forwardSignals((name) => {
+        this.#questions?.leave();
+        this.#signal(name);
+      }),
+    );
     await this.#connection.sendText(JSON.stringify(startMessage(this.#wish)));
     for await (const message of this.#connection.messages()) {
+      // While somebody is asked, nothing more is taken, and so the command waits.
+      await this.#questions?.free();
       if (message.type === 'binary') {
         await this.#print(message.data);
         continue;
@@ -125,7 +139,8 @@ class ExecStream {
         ? (this.#stderr ??= openOutputSink(standardError))
         : (this.#stdout ??= openOutputSink(standardOutput));
     try {
-      await sink.write(data.subarray(1));
+      if (this.#questions === undefined) await sink.write(data.subarray(1));
+      else await this.#questions.print(data.subarray(1), sink.write);
     } catch (cause) {
       // The daemon sees the client gone and sends the command SIGHUP.
       this.#connection.destroy();
@@ -136,6 +151,7 @@ class ExecStream {
   async #started(seq: number): Promise<void> {
     this.#seq = seq;
     if (this.#wish.tty && isatty(0)) await this.#takeTerminal();
+    if (this.#wish.questions !== undefined) await this.#ask(this.#wish.questions);
     if (this.#wish.stdin) {
       const input = openInputSource();
       this.#cleanups.push(input.close);
@@ -160,6 +176,7 @@ class ExecStream {
     this.#suspend = async () => {
       if (isSuspended) return;
       isSuspended = true;
+      this.#questions?.leave();
       terminal.suspend();
       await suspendJob();
       isSuspended = false;
@@ -177,6 +194,33 @@ class ExecStream {
     resize();
   }
 
+  /**
+   * Whoever has the terminal is asked on it. Where the command's output goes elsewhere it is told alone: such a terminal is read by nobody,
+   * and what is typed on it is meant for the shell.
+   */
+  async #ask(source: QuestionSource): Promise<void> {
+    if (this.#wish.output === 'discard') return;
+    const hasTerminal = this.#wish.tty && isatty(0) && isatty(1);
+    if (!hasTerminal && !isatty(2)) return;
+    const { RunQuestions: Questions, tellQuestions } = await import('./run-questions.ts');
+    if (!hasTerminal) {
+      const over = new AbortController();
+      this.#cleanups.push(() => over.abort());
+      return tellQuestions(source, over.signal);
+    }
+    const questions = new Questions({ source, redraw: () => this.#redraw() });
+    this.#questions = questions;
+    this.#cleanups.push(() => questions.end());
+    questions.begin();
+  }
+
+  /** A program draws its screen anew where the size of that has changed. */
+  #redraw(): void {
+    const { rows, columns } = terminalSize();
+    this.#control({ type: 'resize', rows: Math.max(1, rows - 1), columns });
+    setTimeout(() => this.#control({ type: 'resize', ...terminalSize() }), redrawMs);
+  }
+
   /** Somebody pressed Ctrl-Z: the command stands still, and so do we until we are told to go on. */
   async #stopped(): Promise<void> {
     await this.#suspend();
@@ -184,7 +228,11 @@ class ExecStream {
   }
 
   async #sendInput(chunks: AsyncIterable<Buffer>): Promise<void> {
-    for await (const chunk of chunks) await this.#connection.sendBinary(chunk);
+    for await (const chunk of chunks) {
+      const own = this.#questions === undefined ? chunk : this.#questions.heard(chunk);
+      if (own.length > 0) await this.#connection.sendBinary(own);
+    }
+    this.#questions?.leave();
     // A terminal has no end of input of its own: Ctrl-D is how one is typed.
     if (this.#wish.tty) await this.#connection.sendBinary(Buffer.from([4]));
     else this.#control({ type: 'stdin_eof' });

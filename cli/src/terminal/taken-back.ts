@@ -8,19 +8,21 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { printText, standardError } from '../output/print.ts';
 import { RawTerminal } from './raw-terminal.ts';
 
-/** Each of them is passed over by a terminal that does not know it. */
-const ordinary = [
-  // The end of what was begun, of a string as well.
-  '\u0018\u001b\\',
-  // The ordinary screen, with the cursor where it is; then a soft reset.
-  '\u001b[?47l\u001b[!p',
-  // The same for terminals that have no such reset: margins, letters, colours, the cursor.
+/** The end of what was begun, of a string as well. Each of these is passed over by a terminal that does not know it. */
+export const nothingBegun = '\u0018\u001b\\';
+
+/** On whatever screen the terminal shows; the cursor stays where it is. */
+export const ordinaryLetters = [
+  // Margins, letters, colours, the cursor.
   '\u001b7\u001b[r\u001b8\u000f\u001b(B\u001b[0m\u001b[?5l\u001b[?7h\u001b[?25h',
   // Mouse, focus, pasted text, updates that are held back, other keyboards.
   '\u001b[?1000l\u001b[?1002l\u001b[?1003l\u001b[?1004l\u001b[?2004l\u001b[?2026l\u001b[=0u\u001b[>4m',
   // A link, and letters in the colour of what is behind them.
   '\u001b]8;;\u001b\\\u001b]110\u001b\\\u001b]111\u001b\\',
 ].join('');
+
+/** The ordinary screen, with the cursor where it is; then a soft reset, and the same for terminals that have no such reset. */
+const ordinary = `${nothingBegun}\u001b[?47l\u001b[!p${ordinaryLetters}`;
 
 /** As long as it takes to see that there is a question, and a terminal to answer another one. */
 const settleMs = 300;
