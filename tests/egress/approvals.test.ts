@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import type { ApprovalInfo, StandingApproval } from '@squash/contract/approvals';
 import type { EgressDecision } from '@squash/contract/egress-protocol';
 import { processesOf } from '../support/leaks.ts';
-import { waitFor } from '../support/wait.ts';
+import { patience, waitFor } from '../support/wait.ts';
 import { login, Proxies, proxyPorts } from './proxies.ts';
 import { canary } from './world/events.ts';
 import { places } from './world/places.ts';
@@ -240,7 +240,7 @@ test('a program that gives up frees its place, over each way it can wait', skip,
   for (const url of ['https://www.allowed.test/', 'https://api.allowed.test/', 'http://api.allowed.test/']) {
     const job = await world().start(
       'leaves',
-      `curl -sS --max-time 60 ${url} & sleep 2; kill -9 $!; sleep 60`,
+      `curl -sS --max-time 60 ${url} & sleep ${2 * patience}; kill -9 $!; sleep 60`,
     );
     const { id } = await asked('leaves');
     assert.equal(await settled(id), 'withdrawn', url);
