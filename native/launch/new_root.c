@@ -1,7 +1,7 @@
 /*
  * The sandbox's root: see new_root.h.
  *
- * The working directory, a tmpfs over /tmp of this namespace, holds `l/0` … (lowers), `u` (upper), `root` (the overlay),
+ * The working directory, a tmpfs over /tmp of this namespace, holds `l/0` … (lowers; what overlays of places lie on), `u` (upper), `root` (the overlay),
  * `dev`, `proc`, `etc`, and `covers`: what lies over things of /proc. Names are short because the kernel takes one page
  * of mount options. It is the root while a spare waits, so that what the host unmounts is free, and nothing of the host is
  * there when the upper comes. It goes when the new root is entered; only what is attached below `root` stays.
@@ -34,9 +34,9 @@
 static const char *const directories[] = {"l", "u", "root", "dev", "proc", "etc", "covers", "covers/empty", "covers/closed"};
 
 int new_root_begin(struct fault *fault) {
-  /* 1,024 inodes hold the names of 500 lowers; stored are the two files of /etc. */
+  /* Inodes hold the names of 500 lowers, and those that overlays of places do not show, with their directories; stored are the two files of /etc. */
   bool is_made = mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-                 mount("squash", WORK, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m,nr_inodes=1024") == 0 &&
+                 mount("squash", WORK, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m,nr_inodes=65536") == 0 &&
                  chdir(WORK) == 0;
   for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
     is_made = is_made && mkdir(directories[i], 0755) == 0;

@@ -1,0 +1,160 @@
+/**
+ * Attacks on the levels of directories of the host: by programs that are root in the sandbox, by a client of the API, and by what a user of the
+ * host does to the directory meanwhile. Runs as root and as an ordinary user.
+ */
+import assert from 'node:assert/strict';
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { isOnVms } from '../support/backend.ts';
+import { type Answer, TestDaemon } from '../support/daemon.ts';
+import { isSingleId } from '../support/data-session.ts';
+import { ownedPrefix } from '../support/owned-directory.ts';
+
+/** As `squash-launch enter` makes it: docs/internals/launch.md. */
+const sandboxesRoot = 0x70000001;
+
+const stack = new AsyncDisposableStack();
+let daemon: TestDaemon;
+let host: string;
+let names = 0;
+/** The sandboxes’ ids are others’ than those of whoever runs this test and makes the directories: then nothing is copy-on-write. */
+let isOthers: boolean;
+
+/** A directory that belongs to the sandboxes, with these files, and a name that no sandbox has yet. */
+function tree(files: readonly string[], parent = 'open'): { readonly at: string; readonly box: string } {
+  names += 1;
+  const at = join(host, parent, `tree${names}`);
+  mkdirSync(at, { recursive: true });
+  giveToSandboxes(at);
+  for (const file of files) put(at, file);
+  return { at, box: `box${names}` };
+}
+
+/** A file with its own name in it, and the directories that it lies in. */
+function put(at: string, file: string): void {
+  const parts = file.split('/');
+  for (const [index] of parts.slice(1).entries()) {
+    const directory = join(at, ...parts.slice(0, index + 1));
+    mkdirSync(directory, { recursive: true });
+    giveToSandboxes(directory);
+  }
+  writeFileSync(join(at, file), `${file}\n`);
+  giveToSandboxes(join(at, file));
+}
+
+function giveToSandboxes(path: string): void {
+  if (process.getuid?.() === 0) chownSync(path, sandboxesRoot, sandboxesRoot);
+  else chmodSync(path, 0o777);
+}
+
+async function create(box: string, ...mounts: readonly Readonly<Record<string, unknown>>[]): Promise<Answer> {
+  const all = mounts.map((mount) => ({ path: '/work', ...mount }));
+  return await daemon.request('POST', '/cgi-bin/api/sandboxes', {
+    id: box,
+    layers: '000-base-test',
+    mounts: all,
+  });
+}
+
+async function made(box: string, ...mounts: readonly Readonly<Record<string, unknown>>[]): Promise<void> {
+  const { status, json } = await create(box, ...mounts);
+  assert.equal(status, 201, JSON.stringify(json));
+}
+
+async function sh(box: string, cmd: string): Promise<string> {
+  const { stdout, stderr } = await daemon.call('POST', `/cgi-bin/api/sandboxes/${box}/exec`, { cmd });
+  return `${stdout}${stderr}`.trim();
+}
+
+async function stop(box: string): Promise<void> {
+  await daemon.call('POST', `/v1/sandboxes/${box}/pause`, { keep: 'files' });
+}
+
+async function start(box: string): Promise<void> {
+  await daemon.call('POST', `/v1/sandboxes/${box}/resume`);
+}
+
+before(async () => {
+  host = mkdtempSync(join(tmpdir(), ownedPrefix('mount-attacks-')));
+  chmodSync(host, 0o755);
+  stack.defer(() => rmSync(host, { recursive: true, force: true }));
+  const list = [
+    { path: join(host, 'open'), mode_max: 'rw' },
+    { path: join(host, 'hiding'), mode_max: 'rw', hides: ['secret', 'config/keys'] },
+  ];
+  daemon = stack.use(await TestDaemon.start({ files: { 'host-directories.json': JSON.stringify(list) } }));
+  isOthers = process.getuid?.() !== 0 && !(await isSingleId(daemon));
+});
+
+after(() => stack.disposeAsync());
+
+/** Whoever saves a file as most editors do, or checks out another branch, puts another one in its place. */
+function replace(at: string, name: string, file: string): void {
+  rmSync(join(at, `${name}.old`), { recursive: true, force: true });
+  renameSync(join(at, name), join(at, `${name}.old`));
+  put(at, file);
+}
+
+test('what is denied, masked or hidden in what is read stays so when a program of the host puts another in its place', async () => {
+  for (const mode of ['ro', 'cow']) {
+    if (mode === 'cow' && (isOnVms || isOthers)) continue;
+    for (const [paths, closed] of [
+      [{ key: 'deny' }, 'key'],
+      [{ key: { mask: 'none' } }, 'key'],
+      [{ keys: 'deny' }, 'keys/key'],
+      [{ keys: 'hidden', 'keys/shown': 'ro' }, 'keys/key'],
+      [{ keys: 'hidden', 'keys/shown': 'ro', 'keys/shown/x': 'deny' }, 'keys/shown/x'],
+    ] as const) {
+      const { at, box } = tree(['key', 'keys/key', 'keys/shown/x', 'other']);
+      await made(box, { host: at, mode, paths });
+      const seen = `cat /work/${closed} 2>/dev/null | grep key`;
+      assert.equal(await sh(box, seen), '');
+      replace(at, closed.split('/')[0] ?? '', closed);
+      if (closed.startsWith('keys/')) put(at, 'keys/shown/x');
+      assert.equal(await sh(box, seen), '', `${mode} ${JSON.stringify(paths)}`);
+    }
+  }
+});
+
+test('what is hidden in what is written copy-on-write stays hidden after the sandbox had something of its own there', {
+  skip: isOnVms && 'a microVM writes nothing copy-on-write to a directory of the host',
+}, async () => {
+  if (isOthers) return;
+  const { at, box } = tree(['other']);
+  await made(box, { host: at, mode: 'cow', paths: { key: 'hidden', 'deploy/key': 'deny' } });
+  await sh(box, 'cd /work; touch key && rm key; mkdir deploy && rmdir deploy');
+  put(at, 'key');
+  put(at, 'deploy/key');
+  assert.equal(await sh(box, 'cd /work; cat key deploy/key 2>/dev/null; ls'), 'other');
+  await stop(box);
+  await start(box);
+  assert.equal(await sh(box, 'cd /work; cat key deploy/key 2>/dev/null; ls | grep key'), '');
+});
+
+test('a link at what the operator hides refuses the directory with levels as without', async () => {
+  const { at, box } = tree(['real/keys', 'value'], 'hiding');
+  for (const [link, to] of [
+    ['config', 'real'],
+    ['secret', 'value'],
+  ] as const) {
+    symlinkSync(to, join(at, link));
+    for (const paths of [undefined, {}, { 'some/name': 'hidden' }]) {
+      const { json } = await create(box, { host: at, ...(paths !== undefined && { paths }) });
+      assert.equal(json.code, 'host_directory_refused', JSON.stringify([link, paths, json]));
+    }
+    rmSync(join(at, link));
+  }
+});
+void readdirSync;
