@@ -242,11 +242,11 @@ int new_root_enter(struct supply *supply, struct fault *fault) {
   if (request->is_box && places_put_devices("dev", supply, fault) != 0) return -1;
   if (!request->is_box) places_drop_left(request);
   /* While /proc is still where this process finds its descriptors by. */
-  if (!request->is_box && (place_mounts(root, supply, fault) != 0 || places_close(root, supply, fault) != 0)) return -1;
+  if (!request->is_box && (place_mounts(root, supply, fault) != 0 || places_close(supply, fault) != 0)) return -1;
   if (place("proc", root, "proc", fault) != 0 || place("dev", root, "dev", fault) != 0 ||
       show("etc/hosts", etc, "hosts", fault) != 0 || show("etc/resolv.conf", etc, "resolv.conf", fault) != 0) {
     return -1;
   }
-  if (request->is_box && (places_close(root, supply, fault) != 0 || place_mounts(root, supply, fault) != 0)) return -1;
+  if (request->is_box && (places_close(supply, fault) != 0 || place_mounts(root, supply, fault) != 0)) return -1;
   return become_root_of_tree(root, fault);
 }

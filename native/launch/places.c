@@ -165,6 +165,16 @@ static int hide_all(const struct supply *supply, size_t index, const char *layer
   return made >= 0;
 }
 
+/* For places_close: what is put later may lie over it. */
+static int keep_open(const struct ground *ground, size_t index, struct fault *fault) {
+  const struct mount_wish *wish = &ground->supply->request.mounts[index];
+  int *kept = &ground->supply->mounts[index];
+  close_fd(kept);
+  if (wish->is_writable) return 0;
+  *kept = open_beneath(ground->root, wish->target, O_PATH | O_DIRECTORY);
+  return *kept >= 0 ? 0 : fail(wish, "it can't be opened", fault);
+}
+
 static int put_overlay(const struct ground *ground, size_t index, struct fault *fault) {
   const struct supply *supply = ground->supply;
   const struct mount_wish *wish = &supply->request.mounts[index];
@@ -191,7 +201,7 @@ static int put_overlay(const struct ground *ground, size_t index, struct fault *
   if (point < 0) return -1;
   snprintf(options, sizeof options, "userxattr,index=off,upperdir=%s,workdir=%s,lowerdir=%s%s%s", fd_path(upper, "").text, work,
            has_hidden ? hides : "", has_hidden ? ":" : "", lower);
-  if (mount("overlay", fd_path(point, "").text, "overlay", MS_NODEV | MS_NOSUID, options) == 0) return 0;
+  if (mount("overlay", fd_path(point, "").text, "overlay", MS_NODEV | MS_NOSUID, options) == 0) return keep_open(ground, index, fault);
   return fail(wish, "the kernel refuses copy-on-write there (another file system may be mounted below it)", fault);
 }
 
@@ -262,7 +272,7 @@ int places_put(int root, struct supply *supply, struct fault *fault) {
   for (size_t i = 0; i < supply->request.mount_count; i++) {
     if (supply->request.mounts[i].place == PLACE_NONE || supply->request.mounts[i].place == PLACE_DEVICE) continue;
     if (put(&ground, i, fault) != 0) return -1;
-    close_fd(&supply->mounts[i]);
+    if (supply->request.mounts[i].place != PLACE_OVERLAY) close_fd(&supply->mounts[i]);
   }
   return 0;
 }
@@ -314,7 +324,7 @@ int places_put_in_layers(int root, struct supply *supply, size_t index, struct f
   }
   const struct ground ground = {.root = root, .data = data, .work = "u/mounts/work", .supply = supply};
   int result = put(&ground, index, fault);
-  close_fd(&supply->mounts[index]);
+  if (wish->place != PLACE_OVERLAY) close_fd(&supply->mounts[index]);
   return result;
 }
 
@@ -343,13 +353,13 @@ int places_put_devices(const char *path, struct supply *supply, struct fault *fa
   return fault_set(fault, "launch_failed", "can't make /dev read-only");
 }
 
-int places_close(int root, const struct supply *supply, struct fault *fault) {
+int places_close(struct supply *supply, struct fault *fault) {
   struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY};
   for (size_t i = 0; i < supply->request.mount_count; i++) {
     const struct mount_wish *wish = &supply->request.mounts[i];
     if (wish->place != PLACE_OVERLAY || wish->is_writable) continue;
-    cleanup_fd point = open_beneath(root, wish->target, O_PATH | O_DIRECTORY);
-    if (point < 0 || sys_mount_setattr(point, AT_EMPTY_PATH, &attributes) != 0) return fail(wish, "it can't be made read-only", fault);
+    if (sys_mount_setattr(supply->mounts[i], AT_EMPTY_PATH, &attributes) != 0) return fail(wish, "it can't be made read-only", fault);
+    close_fd(&supply->mounts[i]);
   }
   return 0;
 }

@@ -35,6 +35,6 @@ int places_put_in_layers(int root, struct supply *supply, size_t index, struct f
 /* Its devices, into what becomes the box's /dev and is closed to writing again behind it. */
 int places_put_devices(const char *path, struct supply *supply, struct fault *fault);
 /* When nothing has to be made in them any more. */
-int places_close(int root, const struct supply *supply, struct fault *fault);
+int places_close(struct supply *supply, struct fault *fault);
 
 #endif

@@ -157,4 +157,50 @@ test('a link at what the operator hides refuses the directory with levels as wit
     rmSync(join(at, link));
   }
 });
-void readdirSync;
+
+/** Ordinary mounts are not a microVM’s to lose while it runs. */
+test('what is read stays read-only below another mount that is detached', { skip: isOnVms }, async () => {
+  const { at, box } = tree(['all/sub/file']);
+  const { at: other } = tree(['above']);
+  await made(
+    box,
+    { host: at, mode: 'rw', paths: { 'all/sub': 'ro', 'all/sub/later': 'hidden' } },
+    { host: other, path: '/work/all/sub', mode: 'rw' },
+  );
+  assert.equal(await sh(box, 'cd /work/all/sub; ls; echo >new'), 'above');
+  const { items } = await daemon.call('GET', `/v1/sandboxes/${box}/mounts`);
+  await daemon.call('DELETE', `/v1/sandboxes/${box}/mounts/${items[1].id}`);
+  assert.match(await sh(box, 'cd /work/all/sub; ls; echo >new'), /^file\n.*Read-only file system$/);
+  assert.deepEqual(readdirSync(join(at, 'all/sub')), ['file']);
+});
+
+test('texts of masks go with their mount', async () => {
+  const { at, box } = tree(['key']);
+  await made(box, { host: at, paths: { key: { mask: 'none' } } });
+  const masks = (): readonly string[] =>
+    readdirSync(join(daemon.dataDir, 'sandboxes', box, '.meta')).filter((name) => name.includes('mask'));
+  const [mount] = (await daemon.call('GET', `/v1/sandboxes/${box}/mounts`)).items;
+  assert.deepEqual(masks(), [`${mount.id}-mask-1`]);
+  await stop(box);
+  await daemon.call('DELETE', `/v1/sandboxes/${box}/mounts/${mount.id}`);
+  assert.deepEqual(masks(), []);
+});
+
+test('a sandbox that is stopped gets no levels that it could not start with', async () => {
+  const { at, box } = tree(['key']);
+  const { at: deep } = tree(['key']);
+  await made(box, { host: at });
+  await stop(box);
+  const long = 'n'.repeat(255);
+  for (const wish of [
+    { path: `/${long}/${long.slice(15)}`, paths: { key: 'deny' } },
+    { path: '/w', paths: { [`${long}n`]: 'hidden' } },
+  ]) {
+    const { json } = await daemon.request('POST', `/v1/sandboxes/${box}/mounts`, { host: deep, ...wish });
+    assert.equal(json.code, 'mount_limit', JSON.stringify(json));
+  }
+  const fits = { host: deep, path: '/w', paths: { [long]: 'hidden' } };
+  await daemon.call('POST', `/v1/sandboxes/${box}/mounts`, fits);
+  await start(box);
+  assert.equal(await sh(box, 'ls /w'), 'key');
+});

@@ -20,6 +20,7 @@ import type { MountSpec, RunningSandbox } from '../drivers/driver.ts';
 import type { SandboxRow } from '#store/rows.ts';
 import { checkVmMounts, refuseBoxLevels, refuseVm } from './backend.ts';
 import { faultPoint } from './fault.ts';
+import { dropMasks } from './host-root.ts';
 import type { State } from './lifecycle.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { World } from './world.ts';
@@ -121,6 +122,7 @@ export async function detachMount(sandbox: Sandbox, id: MountId): Promise<void> 
   if (isAlive(state)) await world.driver.detachMount(row.id, spec ?? specOf(world, row, mount));
   else if (state.phase !== 'failed' && state.phase !== 'stopped')
     throw new AppError('sandbox_not_ready', `Cannot detach from sandbox "${row.id}": it is ${state.phase}`);
+  if (hasLevels(mount)) dropMasks(world, row, id);
   faultPoint('unmount.detached');
   sandbox.change({ mounts: sandbox.row.mounts.filter((each) => each.id !== id) }, 'durably', {
     type: 'mount.detached',
