@@ -53,8 +53,7 @@ static int mount_overlay(const struct launcher *launcher, const struct starter_p
   if (upper < 0 || !upper_is_whole(upper)) {
     return fault_set(fault, "launch_failed", "\"data\" and \"work\" of upper \"%s\" are no directories", request->upper);
   }
-  bool is_sized = request->upper_kind != UPPER_DIRECTORY;
-  if (is_sized) upper_spare_release(upper, request->upper_kind);
+  if (request->upper_kind != UPPER_DIRECTORY) upper_spare_release(upper, request->upper_kind);
   /* Once more for each of two files that a layer has as a directory. */
   for (int tries_left = 2;; tries_left--) {
     if (request->is_box ? places_lay_ground(fault) != 0 : overlay_mount(launcher, plan, request, fault) != 0) return -1;
@@ -68,8 +67,13 @@ static int mount_overlay(const struct launcher *launcher, const struct starter_p
       return fault_disk(fault, "launch_failed", "can't make %s", unmade);
     }
   }
-  if (is_sized) upper_spare_take(upper);
   return 0;
+}
+
+/* Behind all that a start writes to the upper. */
+static void take_spare(const struct request *request) {
+  cleanup_fd upper = request->upper_kind == UPPER_DIRECTORY ? -1 : open("u", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (upper >= 0) upper_spare_take(upper);
 }
 
 /* The launcher measures and packs an image through its mount. */
@@ -248,5 +252,6 @@ int new_root_enter(struct supply *supply, struct fault *fault) {
     return -1;
   }
   if (request->is_box && (places_close(supply, fault) != 0 || place_mounts(root, supply, fault) != 0)) return -1;
+  take_spare(request);
   return become_root_of_tree(root, fault);
 }
