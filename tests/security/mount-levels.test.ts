@@ -219,10 +219,10 @@ test('a sandbox that has used up its inodes starts again, and gets them back wit
   await small.call('POST', '/cgi-bin/api/sandboxes', { id: 'small', layers: '000-base-test', mounts });
   const run = async (cmd: string): Promise<string> =>
     (await small.call('POST', '/cgi-bin/api/sandboxes/small/exec', { cmd })).stdout.trim();
-  const fill = 'cd /work; (i=0; while : >f$i; do i=$((i+1)); done) 2>/dev/null; mkdir d 2>/dev/null || echo full';
+  const fill =
+    'cd /work; (i=0; while : >f$i; do i=$((i+1)); done) 2>/dev/null; mkdir d 2>/dev/null || echo full';
   assert.equal(await run(fill), 'full');
-  const stopped = (): Promise<unknown> =>
-    small.call('POST', '/v1/sandboxes/small/pause', { keep: 'files' });
+  const stopped = (): Promise<unknown> => small.call('POST', '/v1/sandboxes/small/pause', { keep: 'files' });
   await stopped();
   await small.call('POST', '/v1/sandboxes/small/resume');
   assert.equal(await run('rm /work/f0 && cat /work/file'), 'file');

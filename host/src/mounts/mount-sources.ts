@@ -184,7 +184,8 @@ function checkPlaces(specs: readonly MountSpec[]): void {
   for (const { path, ...spec } of specs) {
     for (const { target } of 'host' in spec ? (spec.host.places ?? []) : []) {
       const rest = target.slice('host' in spec ? spec.host.path.length : 0);
-      const length = Buffer.byteLength(rest) + Math.max(Buffer.byteLength(path), 'mnt_0123456789abcdef'.length);
+      const length =
+        Buffer.byteLength(rest) + Math.max(Buffer.byteLength(path), 'mnt_0123456789abcdef'.length);
       if (length > placeBytesMax || rest.split('/').some((name) => Buffer.byteLength(name) > 255))
         throw new AppError(
           'mount_limit',

@@ -105,10 +105,15 @@ export function withMasks(
 }
 
 /** Of a mount that goes. Its sandbox does not run. */
-export function dropMasks({ files }: Pick<World, 'files'>, { id }: Pick<SandboxRow, 'id'>, mount: MountId): void {
+export function dropMasks(
+  { files }: Pick<World, 'files'>,
+  { id }: Pick<SandboxRow, 'id'>,
+  mount: MountId,
+): void {
   const directory = join(files.directory(id), '.meta');
   const names = existsSync(directory) ? readdirSync(directory) : [];
-  for (const name of names.filter((each) => each.startsWith(maskPrefix(mount)))) rmSync(join(directory, name));
+  for (const name of names.filter((each) => each.startsWith(maskPrefix(mount))))
+    rmSync(join(directory, name));
 }
 
 export function maskPrefix(mount: MountId): string {
