@@ -233,3 +233,16 @@ test('a sandbox that has used up its inodes starts again, and gets them back wit
   await small.call('POST', '/v1/sandboxes/small/resume');
   assert.equal(await run('for name in a b c d e f g h i j k; do : >/$name || exit; done; echo free'), 'free');
 });
+
+test('a mount of the same directory at the path of a level takes the level away neither when it comes nor when it goes', {
+  skip: isOnVms,
+}, async () => {
+  const { at, box } = tree(['vendor/file']);
+  await made(box, { host: at, mode: 'rw', paths: { vendor: 'ro' } });
+  const path = `/v1/sandboxes/${box}/mounts`;
+  const wish = { host: join(at, 'vendor'), path: '/work/vendor' };
+  const { status, json } = await daemon.request('POST', path, wish);
+  if (status === 201) await daemon.request('DELETE', `${path}/${json.id}`);
+  assert.match(await sh(box, 'echo >/work/vendor/new'), /Read-only file system/);
+  assert.deepEqual([status, json.code], [409, 'mount_exists']);
+});

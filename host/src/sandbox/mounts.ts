@@ -61,6 +61,17 @@ export function checkMounts(
   const sources = new Set(mounts.map(({ volume, host }) => volume ?? host));
   if (sources.size < mounts.length)
     throw new AppError('mount_exists', 'Cannot attach a volume or directory that the sandbox has already');
+  // What levels are made of is shown there, too.
+  if (mounts.some((mount) => mounts.some((other) => isShownIn(mount, other))))
+    throw new AppError(
+      'mount_exists',
+      'Cannot attach a directory where a mount with levels shows it already',
+    );
+}
+
+function isShownIn({ host, path }: StoredMount, levelled: StoredMount): boolean {
+  if (host === null || levelled.host === null || !hasLevels(levelled)) return false;
+  return host.startsWith(`${levelled.host}/`) && path === levelled.path + host.slice(levelled.host.length);
 }
 
 /** @throws sandbox_not_ready, vm_unsupported, vm_unavailable, mount_exists, mount_limit, volume_in_use, host_directory_refused, mount_refused */
