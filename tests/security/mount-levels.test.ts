@@ -24,6 +24,8 @@ import { ownedPrefix } from '../support/owned-directory.ts';
 
 /** As `squash-launch enter` makes it: docs/internals/launch.md. */
 const sandboxesRoot = 0x70000001;
+const noCow = isOnVms ? 'a microVM writes nothing copy-on-write to a directory of the host' : false;
+const notRunning = isOnVms ? 'a microVM gets and loses no mount while it runs' : false;
 
 const stack = new AsyncDisposableStack();
 let daemon: TestDaemon;
@@ -129,7 +131,7 @@ test('what is denied, masked or hidden in what is read stays so when a program o
 });
 
 test('what is hidden in what is written copy-on-write stays hidden after the sandbox had something of its own there', {
-  skip: isOnVms && 'a microVM writes nothing copy-on-write to a directory of the host',
+  skip: noCow,
 }, async () => {
   if (isOthers) return;
   const { at, box } = tree(['other']);
@@ -158,8 +160,7 @@ test('a link at what the operator hides refuses the directory with levels as wit
   }
 });
 
-/** Ordinary mounts are not a microVM’s to lose while it runs. */
-test('what is read stays read-only below another mount that is detached', { skip: isOnVms }, async () => {
+test('what is read stays read-only below another mount that is detached', { skip: notRunning }, async () => {
   const { at, box } = tree(['all/sub/file']);
   const { at: other } = tree(['above']);
   await made(
@@ -207,7 +208,7 @@ test('a sandbox that is stopped gets no levels that it could not start with', as
 });
 
 test('a sandbox that has used up its inodes starts again, and gets them back with the mount', {
-  skip: isOnVms && 'a microVM writes nothing copy-on-write to a directory of the host',
+  skip: noCow,
 }, async () => {
   if (process.getuid?.() !== 0) return;
   await using small = await TestDaemon.start({
@@ -235,7 +236,7 @@ test('a sandbox that has used up its inodes starts again, and gets them back wit
 });
 
 test('a mount of the same directory at the path of a level takes the level away neither when it comes nor when it goes', {
-  skip: isOnVms,
+  skip: notRunning,
 }, async () => {
   const { at, box } = tree(['vendor/file']);
   await made(box, { host: at, mode: 'rw', paths: { vendor: 'ro' } });
