@@ -31,14 +31,16 @@ function modeOf(word: string | undefined): Pick<MountWish, 'mode'> {
 
 /** @throws usage */
 function pathsOf(words: readonly string[]): MountPaths {
-  return Object.fromEntries(
-    words.map((word) => {
-      const cut = word.indexOf('=');
-      const level = levels.find((each) => each === word.slice(0, cut));
-      if (level === undefined) throw usageFailure(`"${word}" is no LEVEL=NAME: ${levels.join(', ')}`);
-      return [word.slice(cut + 1), level];
-    }),
-  );
+  const named = new Map<string, (typeof levels)[number]>();
+  for (const word of words) {
+    const cut = word.indexOf('=');
+    const name = word.slice(cut + 1);
+    const level = levels.find((each) => each === word.slice(0, cut));
+    if (level === undefined) throw usageFailure(`"${word}" is no LEVEL=NAME: ${levels.join(', ')}`);
+    if (named.has(name)) throw usageFailure(`"${name}" has two levels`);
+    named.set(name, level);
+  }
+  return Object.fromEntries(named);
 }
 
 /** As `parseMount` takes it; a mask, whose text it has no words for, by its name. */

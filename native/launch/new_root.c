@@ -1,7 +1,7 @@
 /*
  * The sandbox's root: see new_root.h.
  *
- * The working directory, a tmpfs over /tmp of this namespace, holds `l/0` … (lowers), `u` (upper), `root` (the overlay),
+ * The working directory, a tmpfs over /tmp of this namespace, holds `l/0` … (lowers; what overlays of places lie on), `u` (upper), `root` (the overlay),
  * `dev`, `proc`, `etc`, and `covers`: what lies over things of /proc. Names are short because the kernel takes one page
  * of mount options. It is the root while a spare waits, so that what the host unmounts is free, and nothing of the host is
  * there when the upper comes. It goes when the new root is entered; only what is attached below `root` stays.
@@ -34,9 +34,9 @@
 static const char *const directories[] = {"l", "u", "root", "dev", "proc", "etc", "covers", "covers/empty", "covers/closed"};
 
 int new_root_begin(struct fault *fault) {
-  /* 1,024 inodes hold the names of 500 lowers; stored are the two files of /etc. */
+  /* Inodes hold the names of 500 lowers, and those that overlays of places do not show, with their directories; stored are the two files of /etc. */
   bool is_made = mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-                 mount("squash", WORK, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m,nr_inodes=1024") == 0 &&
+                 mount("squash", WORK, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m,nr_inodes=65536") == 0 &&
                  chdir(WORK) == 0;
   for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
     is_made = is_made && mkdir(directories[i], 0755) == 0;
@@ -53,8 +53,7 @@ static int mount_overlay(const struct launcher *launcher, const struct starter_p
   if (upper < 0 || !upper_is_whole(upper)) {
     return fault_set(fault, "launch_failed", "\"data\" and \"work\" of upper \"%s\" are no directories", request->upper);
   }
-  bool is_sized = request->upper_kind != UPPER_DIRECTORY;
-  if (is_sized) upper_spare_release(upper, request->upper_kind);
+  if (request->upper_kind != UPPER_DIRECTORY) upper_spare_release(upper, request->upper_kind);
   /* Once more for each of two files that a layer has as a directory. */
   for (int tries_left = 2;; tries_left--) {
     if (request->is_box ? places_lay_ground(fault) != 0 : overlay_mount(launcher, plan, request, fault) != 0) return -1;
@@ -68,8 +67,13 @@ static int mount_overlay(const struct launcher *launcher, const struct starter_p
       return fault_disk(fault, "launch_failed", "can't make %s", unmade);
     }
   }
-  if (is_sized) upper_spare_take(upper);
   return 0;
+}
+
+/* Behind all that a start writes to the upper. */
+static void take_spare(const struct request *request) {
+  cleanup_fd upper = request->upper_kind == UPPER_DIRECTORY ? -1 : open("u", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (upper >= 0) upper_spare_take(upper);
 }
 
 /* The launcher measures and packs an image through its mount. */
@@ -242,11 +246,12 @@ int new_root_enter(struct supply *supply, struct fault *fault) {
   if (request->is_box && places_put_devices("dev", supply, fault) != 0) return -1;
   if (!request->is_box) places_drop_left(request);
   /* While /proc is still where this process finds its descriptors by. */
-  if (!request->is_box && (place_mounts(root, supply, fault) != 0 || places_close(root, supply, fault) != 0)) return -1;
+  if (!request->is_box && (place_mounts(root, supply, fault) != 0 || places_close(supply, fault) != 0)) return -1;
   if (place("proc", root, "proc", fault) != 0 || place("dev", root, "dev", fault) != 0 ||
       show("etc/hosts", etc, "hosts", fault) != 0 || show("etc/resolv.conf", etc, "resolv.conf", fault) != 0) {
     return -1;
   }
-  if (request->is_box && (places_close(root, supply, fault) != 0 || place_mounts(root, supply, fault) != 0)) return -1;
+  if (request->is_box && (places_close(supply, fault) != 0 || place_mounts(root, supply, fault) != 0)) return -1;
+  take_spare(request);
   return become_root_of_tree(root, fault);
 }

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "common/descriptor.h"
@@ -114,38 +113,29 @@ static void copy_looks(int from, int to) {
   (void)utimensat(AT_FDCWD, path, times, 0);
 }
 
-/*
- * Something of the box's own at a hidden name: a file or a link covers what the host has, a directory would be merged with it. The box
- * made it itself where it moved the directories on the way away, so that no overlay saw it come.
- */
-static int make_opaque(int at, const char *part) {
+/* Something that is shown in its place: a whiteout, or one of what it lies in. A directory would be merged with the host's. */
+static int check_covered(int at, const char *part) {
   struct stat status;
-  if (fstatat(at, part, &status, AT_SYMLINK_NOFOLLOW) != 0) return -1;
-  if (!S_ISDIR(status.st_mode)) return 0;
-  cleanup_fd own = open_beneath(at, part, O_PATH | O_DIRECTORY);
-  return own < 0 ? -1 : setxattr(fd_path(own, "").text, OVERLAY_OPAQUE, "y", 1, 0);
+  return fstatat(at, part, &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(status.st_mode) ? 0 : -1;
 }
 
 /*
- * One name that the overlay shall not show. Where a directory on the way is missing on the host, that is the name: whatever comes
- * there later is not shown either. Where the box has put a file or a link on the way the host's directory is not shown at all. Anything
- * else that goes wrong would show what is to be hidden, a full disk too.
+ * One name that the overlay shall not show, in a layer of its own between the host's and what the box writes: there no program inside takes
+ * it away again, by removing what it has put over it. Where a directory on the way is missing on the host, that is the name: whatever comes
+ * there later is not shown either.
  */
-static int hide(int lower, int upper, const char *rest) {
+static int hide(int lower, int layer, const char *rest) {
   char part[NAME_MAX + 1];
   cleanup_fd below = open_beneath(lower, ".", O_PATH | O_DIRECTORY);
-  cleanup_fd at = open_beneath(upper, ".", O_PATH | O_DIRECTORY);
+  cleanup_fd at = open_beneath(layer, ".", O_PATH | O_DIRECTORY);
   while (below >= 0 && at >= 0) {
     size_t bytes = strcspn(rest, "/");
     snprintf(part, sizeof part, "%.*s", (int)bytes, rest);
     cleanup_fd next_below = rest[bytes] == '\0' ? -1 : open_beneath(below, part, O_PATH | O_DIRECTORY);
-    if (next_below < 0) {
-      if (mknodat(at, part, S_IFCHR, 0) == 0) return 0;
-      return errno == EEXIST ? make_opaque(at, part) : -1;
-    }
+    if (next_below < 0) return mknodat(at, part, S_IFCHR, 0) == 0 ? 0 : check_covered(at, part);
     bool is_new = mkdirat(at, part, 0755) == 0;
     int next = open_beneath(at, part, O_PATH | O_DIRECTORY);
-    if (next < 0) return errno == ENOTDIR || errno == ELOOP ? 0 : -1;
+    if (next < 0) return check_covered(at, part);
     if (is_new) copy_looks(next_below, next);
     close_fd(&at);
     close_fd(&below);
@@ -161,14 +151,39 @@ static bool is_below(const char *path, const char *directory) {
   return strncmp(path, directory, bytes) == 0 && path[bytes] == '/';
 }
 
-static int put_overlay(const struct ground *ground, size_t index, struct fault *fault) {
-  const struct supply *supply = ground->supply;
+/* Those of the request that this overlay does not show, in a directory `layer`, which is made where there is one. */
+static int hide_all(const struct supply *supply, size_t index, const char *layer, struct fault *fault) {
   const struct request *request = &supply->request;
   const struct mount_wish *wish = &request->mounts[index];
+  cleanup_fd made = -1;
+  for (size_t i = 0; i < index; i++) {
+    const struct mount_wish *hidden = &request->mounts[i];
+    if (hidden->place != PLACE_WHITEOUT || !is_below(hidden->target, wish->target)) continue;
+    if (made < 0 && mkdir(layer, 0755) == 0) made = open(layer, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (made < 0 || hide(supply->mounts[index], made, hidden->target + strlen(wish->target) + 1) != 0) return fail(hidden, "it can't be hidden", fault);
+  }
+  return made >= 0;
+}
+
+/* For places_close: what is put later may lie over it. */
+static int keep_open(const struct ground *ground, size_t index, struct fault *fault) {
+  const struct mount_wish *wish = &ground->supply->request.mounts[index];
+  int *kept = &ground->supply->mounts[index];
+  close_fd(kept);
+  if (wish->is_writable) return 0;
+  *kept = open_beneath(ground->root, wish->target, O_PATH | O_DIRECTORY);
+  return *kept >= 0 ? 0 : fail(wish, "it can't be opened", fault);
+}
+
+static int put_overlay(const struct ground *ground, size_t index, struct fault *fault) {
+  const struct supply *supply = ground->supply;
+  const struct mount_wish *wish = &supply->request.mounts[index];
   const char *path = own_path(wish);
+  char hides[32];
   char lower[32];
   char work[32];
   char options[256];
+  snprintf(hides, sizeof hides, "l/hides%zu", index);
   snprintf(lower, sizeof lower, "l/place%zu", index);
   snprintf(work, sizeof work, "%s/%zu", ground->work, index);
   cleanup_fd parent = make_own(ground->data, path, true);
@@ -176,19 +191,17 @@ static int put_overlay(const struct ground *ground, size_t index, struct fault *
   cleanup_fd upper = parent < 0 ? -1 : open_beneath(parent, last_part(path), O_PATH | O_DIRECTORY);
   if (upper < 0) return fail(wish, "the box's own files leave no room for its changes: a link or a file is on the way", fault);
   if (is_new) copy_looks(supply->mounts[index], upper);
-  for (size_t i = 0; i < index; i++) {
-    const struct mount_wish *hidden = &request->mounts[i];
-    bool is_own = hidden->place == PLACE_WHITEOUT && is_below(hidden->target, wish->target);
-    if (is_own && hide(supply->mounts[index], upper, hidden->target + strlen(wish->target) + 1) != 0) return fail(hidden, "it can't be hidden", fault);
-  }
+  int has_hidden = hide_all(supply, index, hides, fault);
+  if (has_hidden < 0) return -1;
   if (mkdir(lower, 0755) != 0 || sys_move_mount(supply->mounts[index], AT_FDCWD, lower) != 0 ||
       (mkdir(work, 0700) != 0 && errno != EEXIST)) {
     return fail(wish, "what lies below its changes can't be attached", fault);
   }
   cleanup_fd point = open_point(ground, wish, true, fault);
   if (point < 0) return -1;
-  snprintf(options, sizeof options, "userxattr,index=off,upperdir=%s,workdir=%s,lowerdir=%s", fd_path(upper, "").text, work, lower);
-  if (mount("overlay", fd_path(point, "").text, "overlay", MS_NODEV | MS_NOSUID, options) == 0) return 0;
+  snprintf(options, sizeof options, "userxattr,index=off,upperdir=%s,workdir=%s,lowerdir=%s%s%s", fd_path(upper, "").text, work,
+           has_hidden ? hides : "", has_hidden ? ":" : "", lower);
+  if (mount("overlay", fd_path(point, "").text, "overlay", MS_NODEV | MS_NOSUID, options) == 0) return keep_open(ground, index, fault);
   return fail(wish, "the kernel refuses copy-on-write there (another file system may be mounted below it)", fault);
 }
 
@@ -259,7 +272,7 @@ int places_put(int root, struct supply *supply, struct fault *fault) {
   for (size_t i = 0; i < supply->request.mount_count; i++) {
     if (supply->request.mounts[i].place == PLACE_NONE || supply->request.mounts[i].place == PLACE_DEVICE) continue;
     if (put(&ground, i, fault) != 0) return -1;
-    close_fd(&supply->mounts[i]);
+    if (supply->request.mounts[i].place != PLACE_OVERLAY) close_fd(&supply->mounts[i]);
   }
   return 0;
 }
@@ -311,7 +324,7 @@ int places_put_in_layers(int root, struct supply *supply, size_t index, struct f
   }
   const struct ground ground = {.root = root, .data = data, .work = "u/mounts/work", .supply = supply};
   int result = put(&ground, index, fault);
-  close_fd(&supply->mounts[index]);
+  if (wish->place != PLACE_OVERLAY) close_fd(&supply->mounts[index]);
   return result;
 }
 
@@ -340,13 +353,13 @@ int places_put_devices(const char *path, struct supply *supply, struct fault *fa
   return fault_set(fault, "launch_failed", "can't make /dev read-only");
 }
 
-int places_close(int root, const struct supply *supply, struct fault *fault) {
+int places_close(struct supply *supply, struct fault *fault) {
   struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY};
   for (size_t i = 0; i < supply->request.mount_count; i++) {
     const struct mount_wish *wish = &supply->request.mounts[i];
     if (wish->place != PLACE_OVERLAY || wish->is_writable) continue;
-    cleanup_fd point = open_beneath(root, wish->target, O_PATH | O_DIRECTORY);
-    if (point < 0 || sys_mount_setattr(point, AT_EMPTY_PATH, &attributes) != 0) return fail(wish, "it can't be made read-only", fault);
+    if (sys_mount_setattr(supply->mounts[i], AT_EMPTY_PATH, &attributes) != 0) return fail(wish, "it can't be made read-only", fault);
+    close_fd(&supply->mounts[i]);
   }
   return 0;
 }

@@ -8,7 +8,7 @@
  *   overlay   a directory of the host with an upper of its own at the same path of the sandbox's own part, so all that a box writes
  *             lies in one tree. Without the right to write it is there for what it does not show
  *   private   the upper's own directory over what the host has there, or where there is nothing
- *   whiteout  a name that the overlay above it does not show; it comes before that one in the request
+ *   whiteout  a name that the overlay above it does not show, in a layer of its own below what is written; it comes before that one in the request
  *   deny      a node that nobody opens over something that is there
  *   file      a file of the data directory, to be read
  *   link      a symbolic link
@@ -35,6 +35,6 @@ int places_put_in_layers(int root, struct supply *supply, size_t index, struct f
 /* Its devices, into what becomes the box's /dev and is closed to writing again behind it. */
 int places_put_devices(const char *path, struct supply *supply, struct fault *fault);
 /* When nothing has to be made in them any more. */
-int places_close(int root, const struct supply *supply, struct fault *fault);
+int places_close(struct supply *supply, struct fault *fault);
 
 #endif

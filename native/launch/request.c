@@ -128,7 +128,7 @@ static bool keep_hidden(struct mount_wish *wish, char *text) {
 /* Of a place in a root of layers, one line. */
 static bool keep_own(struct mount_wish *wish, const char *text) {
   wish->own = text;
-  return text == NULL || path_is_relative(text);
+  return text == NULL || (strchr(text, '\n') == NULL && path_is_relative(text));
 }
 
 /* Cuts `text` at its lines: those of each mount, then the names that are hidden in it, or where its own part lies. */

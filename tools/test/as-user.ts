@@ -176,6 +176,7 @@ const others = [
   'tests/security/box-races.test.ts',
   'tests/security/box-repository.test.ts',
   'tests/security/host-directories.test.ts',
+  'tests/security/mount-levels.test.ts',
   'tests/security/own-files.test.ts',
   // What ends with a launcher, and who may start another one, is not the same for root.
   'tests/faults/mended.test.ts',

@@ -139,6 +139,7 @@ export const whole: readonly string[] = [
   'tests/security/host-processes.test.ts',
   'tests/security/host-users.test.ts',
   'tests/security/hostile-images.test.ts',
+  'tests/security/mount-levels.test.ts',
   'tests/security/own-ids.test.ts',
   'tests/security/previews.test.ts',
   'tests/security/programs.test.ts',

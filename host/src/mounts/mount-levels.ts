@@ -50,7 +50,10 @@ export type CompiledMount =
 export function compileMount(wish: Levels, hidden: readonly string[], facts: PathFacts): CompiledMount {
   const rules: Record<string, PathLevel> = { ...mountRules(wish) };
   for (const name of hidden) rules[`${wish.path}/${name}`] = 'hidden';
-  const { places, dropped } = compilePlaces(rules, facts, {});
+  // As without levels: what it leads to would be seen by its own name.
+  const led = hidden.find((name) => leadsElsewhere(`${wish.path}/${name}`, wish.path, facts));
+  if (led !== undefined) return { unheld: `${wish.path}/${led}`, why: 'a link is there or on the way' };
+  const { places, dropped } = compilePlaces(rules, facts, { closesForGood: true });
   const isMissing = (path: string): boolean =>
     hidden.includes(path.slice(wish.path.length + 1)) && facts.stat(path) === undefined;
   const unheld = dropped.find(({ path }) => !isMissing(path));
@@ -59,4 +62,9 @@ export function compileMount(wish: Levels, hidden: readonly string[], facts: Pat
   const link = own.find(({ kind }) => kind === 'link');
   if (link !== undefined) return { unheld: link.target, why: 'it is a link' };
   return { places: own };
+}
+
+function leadsElsewhere(path: string, top: string, facts: PathFacts): boolean {
+  const way = lineage(path).filter((at) => at !== top && isWithin(at, top));
+  return facts.stat(path) !== undefined && way.some((at) => facts.stat(at)?.type === 'link');
 }

@@ -176,8 +176,23 @@ export class StoredMountSources {
 const placesMax = 160;
 const placesBytesMax = 65_536;
 
+/** Of a path in the sandbox, and of that of its own part, which begins with the mount’s id; each name in them has 255 at most. */
+const placeBytesMax = 500;
+
 /** @throws mount_limit */
 function checkPlaces(specs: readonly MountSpec[]): void {
+  for (const { path, ...spec } of specs) {
+    for (const { target } of 'host' in spec ? (spec.host.places ?? []) : []) {
+      const rest = target.slice('host' in spec ? spec.host.path.length : 0);
+      const length =
+        Buffer.byteLength(rest) + Math.max(Buffer.byteLength(path), 'mnt_0123456789abcdef'.length);
+      if (length > placeBytesMax || rest.split('/').some((name) => Buffer.byteLength(name) > 255))
+        throw new AppError(
+          'mount_limit',
+          `Levels of what is attached at "${path}" name a path that is too long there: ${placeBytesMax} bytes at most, and 255 of each name`,
+        );
+    }
+  }
   const places = specs.flatMap((spec) => ('host' in spec ? (spec.host.places ?? []) : []));
   const bytes = places.reduce((sum, { source, target }) => sum + Buffer.byteLength(source + target) + 64, 0);
   if (places.length > placesMax || bytes > placesBytesMax)

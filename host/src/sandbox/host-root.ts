@@ -1,10 +1,11 @@
 /** Sandboxes whose root is the host's file system: what they are started with, who their commands run as, what they can't do. */
-import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import type { HostRoot } from '@squash/contract/host-root';
 import type { SandboxImage } from '@squash/contract/image';
 import type { Warning } from '@squash/contract/sandbox';
+import type { MountId } from '@squash/contract/volume';
 import type { SandboxRow, StoredHostRoot } from '#store/rows.ts';
 import type { HostPlace, HostRootSpec } from '../drivers/driver.ts';
 import type { World } from './world.ts';
@@ -101,6 +102,22 @@ export function withMasks(
     chmodSync(source, 0o444);
     return { ...place, source };
   });
+}
+
+/** Of a mount that goes. Its sandbox does not run. */
+export function dropMasks(
+  { files }: Pick<World, 'files'>,
+  { id }: Pick<SandboxRow, 'id'>,
+  mount: MountId,
+): void {
+  const directory = join(files.directory(id), '.meta');
+  const names = existsSync(directory) ? readdirSync(directory) : [];
+  for (const name of names.filter((each) => each.startsWith(maskPrefix(mount))))
+    rmSync(join(directory, name));
+}
+
+export function maskPrefix(mount: MountId): string {
+  return `${mount}-mask-`;
 }
 
 /** In a directory that is the sandbox's own whatever the rules say. */

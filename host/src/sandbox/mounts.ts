@@ -20,6 +20,7 @@ import type { MountSpec, RunningSandbox } from '../drivers/driver.ts';
 import type { SandboxRow } from '#store/rows.ts';
 import { checkVmMounts, refuseBoxLevels, refuseVm } from './backend.ts';
 import { faultPoint } from './fault.ts';
+import { dropMasks } from './host-root.ts';
 import type { State } from './lifecycle.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { World } from './world.ts';
@@ -60,6 +61,17 @@ export function checkMounts(
   const sources = new Set(mounts.map(({ volume, host }) => volume ?? host));
   if (sources.size < mounts.length)
     throw new AppError('mount_exists', 'Cannot attach a volume or directory that the sandbox has already');
+  // What levels are made of is shown there, too.
+  if (mounts.some((mount) => mounts.some((other) => isShownIn(mount, other))))
+    throw new AppError(
+      'mount_exists',
+      'Cannot attach a directory where a mount with levels shows it already',
+    );
+}
+
+function isShownIn({ host, path }: StoredMount, levelled: StoredMount): boolean {
+  if (host === null || levelled.host === null || !hasLevels(levelled)) return false;
+  return host.startsWith(`${levelled.host}/`) && path === levelled.path + host.slice(levelled.host.length);
 }
 
 /** @throws sandbox_not_ready, vm_unsupported, vm_unavailable, mount_exists, mount_limit, volume_in_use, host_directory_refused, mount_refused */
@@ -121,6 +133,7 @@ export async function detachMount(sandbox: Sandbox, id: MountId): Promise<void> 
   if (isAlive(state)) await world.driver.detachMount(row.id, spec ?? specOf(world, row, mount));
   else if (state.phase !== 'failed' && state.phase !== 'stopped')
     throw new AppError('sandbox_not_ready', `Cannot detach from sandbox "${row.id}": it is ${state.phase}`);
+  if (hasLevels(mount)) dropMasks(world, row, id);
   faultPoint('unmount.detached');
   sandbox.change({ mounts: sandbox.row.mounts.filter((each) => each.id !== id) }, 'durably', {
     type: 'mount.detached',

@@ -4,7 +4,7 @@ import type { LayerDigest } from '@squash/contract/ids';
 import type { SandboxRow } from '#store/rows.ts';
 import type { MountSpec, StartSpec } from '../drivers/driver.ts';
 import { hostnameOf } from './environment.ts';
-import { type CompiledRoot, hostRootSpec, withMasks } from './host-root.ts';
+import { type CompiledRoot, hostRootSpec, maskPrefix, withMasks } from './host-root.ts';
 import { topmostOnly } from './stacking.ts';
 import type { World } from './world.ts';
 
@@ -59,10 +59,11 @@ function mountSpecs(world: World, row: SandboxRow): readonly MountSpec[] {
     const texts = Object.entries(mount?.paths ?? {}).flatMap(([name, level]) =>
       typeof level === 'string' ? [] : [[`${host.path}/${name}`, level.mask] as const],
     );
+    if (mount === undefined) return spec;
     const masks = {
       places: spec.host.places,
       texts: Object.fromEntries(texts),
-      prefix: `${mount?.id}-mask-`,
+      prefix: maskPrefix(mount.id),
     };
     return { ...spec, host: { ...host, places: withMasks(world, row, masks) } };
   });

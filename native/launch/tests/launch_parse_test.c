@@ -247,6 +247,24 @@ static void check_places(void) {
   for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) CHECK(!box_passes(malformed[i], false, true));
 }
 
+/* Behind each: where the sandbox's own part of it lies. Of layers alone, and never what speaks with the host or is its own link. */
+static void check_own_places(void) {
+  static const char *const places[] = {"rw\nbind\n1:2\n/srv/x\n/work\nmnt_1", "rw\noverlay\n1:2\n/srv/x\n/work\nmnt_1",
+                                       "rw\nprivate\nroot\n/\n/work/a\nmnt_1/a", "ro\nwhiteout\n-\n/\n/work/.env\nmnt_1/.env",
+                                       "ro\ndeny\n-\n/\n/work/a\nmnt_1/a", "ro\nfile\n-\n/sandboxes/a/.meta/m\n/work/a\nmnt_1/a"};
+  static const char *const malformed[] = {"ro\nbind\n1:2\n/srv/x\n/work\n", "ro\nbind\n1:2\n/srv/x\n/work\n/mnt_1",
+                                          "ro\nbind\n1:2\n/srv/x\n/work\n..", "ro\nbind\n1:2\n/srv/x\n/work\nmnt_1/../../data",
+                                          "ro\nbind\n1:2\n/srv/x\n/work\nmnt_1\nmnt_2", "rw\nfile\n-\n/sandboxes/a/.meta/m\n/work/a\nmnt_1/a",
+                                          "ro\nlink\n-\n/usr/bin\n/work/a\nmnt_1/a", "ro\nsocket\n1:2\n/run/x\n/work/a\nmnt_1/a",
+                                          "ro\ndevice\n1:2:3\n/dev/dri/renderD128\n/dev/dri/renderD128\nmnt_1"};
+  for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+    CHECK(box_passes(places[i], true, false));
+    CHECK(!box_passes(places[i], false, true)); /* A box has one part. */
+    CHECK(!mount_passes(places[i], 1));         /* Of a start. */
+  }
+  for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) CHECK(!box_passes(malformed[i], true, false));
+}
+
 static bool vmm_passes(const char *mount, uint64_t vmm, bool has_user) {
   static uint8_t buffer[65536];
   struct request request;
@@ -336,6 +354,7 @@ int main(void) {
   check_tars();
   check_mounts();
   check_places();
+  check_own_places();
   check_vmm();
   check_vmm_devices();
   return check_summary();

@@ -59,14 +59,16 @@ export interface PlaceGrounds {
   readonly sockets?: readonly string[];
   /** Devices that may be opened, likewise. */
   readonly devices?: readonly string[];
+  /** What is closed in what is read is so, too, when the host has another in its place: a bind would uncover it, an overlay does not. */
+  readonly closesForGood?: boolean;
 }
 
 export function compilePlaces(
   rules: HostPaths,
   facts: PathFacts,
-  { home = '/', sockets = [], devices = [] }: PlaceGrounds,
+  { home = '/', sockets = [], devices = [], closesForGood = false }: PlaceGrounds,
 ): CompiledPlaces {
-  const compiler = new Compiler(rules, facts, { home, sockets, devices });
+  const compiler = new Compiler(rules, facts, { home, sockets, devices, closesForGood });
   const drafts = compiler.inside(ruleTree(rules, home), undefined);
   const dropped = compiler.dropped.toSorted((one, other) => compare(one.path, other.path));
   return { places: drafts.flatMap(finished), dropped };
@@ -86,7 +88,7 @@ interface Rule {
 }
 
 interface Draft {
-  readonly place: Place;
+  place: Place;
   readonly whiteouts: Set<string>;
 }
 
@@ -110,14 +112,20 @@ class Compiler {
   readonly #home: string;
   readonly #sockets: readonly string[];
   readonly #devices: readonly string[];
+  readonly #closesForGood: boolean;
   readonly #isHeld = new Set<string>();
 
-  constructor(rules: HostPaths, facts: PathFacts, { home, sockets, devices }: Required<PlaceGrounds>) {
+  constructor(
+    rules: HostPaths,
+    facts: PathFacts,
+    { home, sockets, devices, closesForGood }: Required<PlaceGrounds>,
+  ) {
     this.#rules = rules;
     this.#facts = facts;
     this.#home = home;
     this.#sockets = sockets;
     this.#devices = devices;
+    this.#closesForGood = closesForGood;
   }
 
   inside(rule: Rule, around: Around | undefined): readonly Draft[] {
@@ -127,6 +135,8 @@ class Compiler {
       const drafts = isOpened(level)
         ? this.#open({ ...child, level }, found, around)
         : this.#close(child, found, around);
+      if (this.#closesForGood && around?.level === 'ro' && !isOpened(level) && drafts.length > 0)
+        around.draft.place = { ...around.draft.place, kind: 'overlay' };
       return around?.level === 'rw' && drafts.length > 0
         ? [...this.#held(child.path, around.draft.place.target), ...drafts]
         : drafts;
