@@ -6,6 +6,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import type { Attempt, Outcome } from './attempt.ts';
 import { outcomeOf } from './attempt.ts';
+import { patience } from '../support/wait.ts';
 import { secretValues, strict, wide } from './secrets.ts';
 import { places } from './world/places.ts';
 import { World } from './world/world.ts';
@@ -90,7 +91,7 @@ export class Scene implements AsyncDisposable {
 
   /** The daemon answers, and the attacked sandbox still reaches what it may. */
   async expectUnharmed(): Promise<void> {
-    await this.world.output('attacked', 'curl -sS --fail --max-time 20 https://www.allowed.test/hello');
+    await this.world.output('attacked', `curl -sS --fail --max-time ${20 * patience} https://www.allowed.test/hello`);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
