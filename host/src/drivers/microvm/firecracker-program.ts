@@ -53,14 +53,15 @@ export class FirecrackerProgram {
     const print = [dev, ino, size, mtimeNs].join(':');
     if (this.#known?.print === print) return this.#known;
     const bytes = readFileSync(path);
-    const isLikely = ownWords.some((word) => bytes.includes(word));
-    this.#known = { print, digest: sha256(bytes), isLikely };
+    this.#known = { print, digest: sha256(bytes), isLikely: isLikely(bytes) };
     return this.#known;
   }
 
   /** With the program as `/usr/bin/firecracker`; relative to the data directory. @throws vm_unavailable, disk_full */
   async tree(): Promise<string> {
-    const bytes = await readFile(this.check());
+    const path = this.check();
+    const bytes = await readFile(path);
+    if (!isLikely(bytes)) throw unavailable(`"${path}" is no Firecracker`);
     const tree = `vm/${treePrefix}${sha256(bytes).slice(0, 32)}`;
     if (this.#made?.tree !== tree) this.#made = { tree, done: this.#make(bytes, join(this.#dataDir, tree)) };
     const made = this.#made;
@@ -103,6 +104,10 @@ export function firecrackerOf(config: {
 }): FirecrackerProgram | undefined {
   const { dataDir, firecracker } = config;
   return firecracker === undefined ? undefined : new FirecrackerProgram(dataDir, firecracker.path);
+}
+
+function isLikely(bytes: Buffer): boolean {
+  return ownWords.some((word) => bytes.includes(word));
 }
 
 function sha256(bytes: Buffer): string {

@@ -118,6 +118,13 @@ test('doctor calls a program that is no Firecracker missing', () => {
   assert.equal(row('/bin/true'), 'missing');
 });
 
+test('a program that is no Firecracker is refused before a VM is made for it', async () => {
+  await assert.rejects(new FirecrackerProgram(directory, '/bin/true').tree(), {
+    code: 'vm_unavailable',
+    message: /"\/bin\/true" is no Firecracker/,
+  });
+});
+
 test('a VMM that was taken over is heard for a while, and its words are plain text', async (t) => {
   const path = join(directory, 'taken.sock');
   const lie = '{"fault_message":"\\u001b[2Jowned\\u0000 and a long tale"}';

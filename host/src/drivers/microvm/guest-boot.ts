@@ -78,12 +78,15 @@ export function startFailure(
   const refused = mounts.find(({ path }) =>
     console.some((line) => line.includes(`squash-boot: mount on ${path}, which is no directory`)),
   );
-  if (refused === undefined)
-    return new AppError(
-      'launch_failed',
-      `The microVM does not start: ${[errorText(cause), ...console].join('; ')}`,
-      { cause },
-    );
+  if (refused === undefined) {
+    const isLate = cause instanceof DOMException && cause.name === 'TimeoutError';
+    const why = isLate
+      ? 'it did not answer in time; with much memory, or on a busy host, a guest starts slowly'
+      : errorText(cause);
+    return new AppError('launch_failed', `The microVM does not start: ${[why, ...console].join('; ')}`, {
+      cause,
+    });
+  }
   const text = `"${refused.path}" in the sandbox is no directory, or a link is on the way`;
   return new AppError('mount_refused', text, { cause });
 }

@@ -4,12 +4,15 @@
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { type BigIntStats, existsSync, statSync } from 'node:fs';
-import { chmod, mkdir, open, readdir, rename } from 'node:fs/promises';
+import { chmod, mkdir, open, readdir, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import { vmModule } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
+import { manifestSuffix } from '@squash/contract/manifest-suffix';
+import { moduleManifestSchema } from '@squash/contract/module-manifest';
 import { writeFileAtomic } from '@squash/base/atomic-file';
+import { errorText } from '@squash/base/bug';
 import { isErrno } from '@squash/base/errno';
 import { fileDigest } from '@squash/base/file-digest';
 import { bootProgram, initProgram } from '@squash/base/programs';
@@ -86,13 +89,7 @@ export class VmModule {
 
   async #unpacked(): Promise<string> {
     const { dataDir, launcher, isUsed } = this.#options;
-    const file = await open(join(dataDir, moduleFile), 'r');
-    let digest: string;
-    try {
-      digest = await fileDigest(file);
-    } finally {
-      await file.close();
-    }
+    const digest = await this.#verifiedDigest();
     const root = `vm/${digest}`;
     if (existsSync(join(dataDir, root))) return root;
     const others = (await readdir(join(dataDir, 'vm'))).filter((name) => treeName.test(name));
@@ -108,4 +105,38 @@ export class VmModule {
     }
     return root;
   }
+
+  /** @throws layer_corrupt where its manifest names another digest */
+  async #verifiedDigest(): Promise<string> {
+    const path = join(this.#options.dataDir, moduleFile);
+    const before = this.check();
+    const file = await open(path, 'r');
+    let digest: string;
+    try {
+      digest = await fileDigest(file);
+    } finally {
+      await file.close();
+    }
+    const stated = await statedDigest(`${path}${manifestSuffix}`);
+    if (stated === undefined || stated === digest) return digest;
+    // Who replaces a module takes its manifest away, then puts the file there, then its manifest: both may have changed between the two looks.
+    if (this.check() !== before) return await this.#verifiedDigest();
+    throw corrupt(
+      `its digest is ${digest.slice(0, 12)}…, it should be ${stated.slice(0, 12)}…; build or import it again`,
+    );
+  }
+}
+
+/** undefined where there is no manifest: then the file's own digest is all there is. @throws layer_corrupt */
+async function statedDigest(path: string): Promise<string | undefined> {
+  try {
+    return moduleManifestSchema.parse(JSON.parse(await readFile(path, 'utf8'))).squashfs_sha256;
+  } catch (error) {
+    if (isErrno(error, 'ENOENT')) return undefined;
+    throw corrupt(`its manifest is malformed (${errorText(error)}); build or import it again`);
+  }
+}
+
+function corrupt(why: string): AppError {
+  return new AppError('layer_corrupt', `Cannot use module "${vmModule}": ${why}`);
 }
