@@ -114,6 +114,8 @@ test('a VM runs with what doctor says, and with no less memory than any', async 
     warnings.filter(({ code }) => code === 'memory_minimum'),
     [{ code: 'memory_minimum', message: least }],
   );
+  const large = await daemon.request('POST', sandboxes, { id: 'large', memory_mb: 1_000_000 });
+  assert.deepEqual([large.status, large.json.code], [409, 'vm_unsupported'], large.text);
   // What it has is what counts.
   const { room } = (await daemon.call('GET', '/v1/info')) as { room: { memory: { promised: number } } };
   assert.equal(room.memory.promised, 128 * 2 ** 20);

@@ -1,4 +1,6 @@
 /** What a sandbox's start and limits are to a machine, and to the group that its VMM is in. */
+import { totalmem } from 'node:os';
+import { AppError } from '@squash/contract/errors';
 import { systemClock } from '@squash/base/clock';
 import type { LaunchMount } from '../../launch/launch-fields.ts';
 import {
@@ -47,12 +49,21 @@ export function vmWarnings(
   return [...own, { code: 'memory_minimum', message }];
 }
 
+/** @throws vm_unsupported where no machine as large as it fits into this one */
 export function planOf(
   spec: StartSpec,
   drives: readonly LaunchMount[],
   host: Pick<VmPlan, 'accelerator' | 'hasNetwork'>,
 ): VmPlan {
   const { limits } = spec;
+  const [asked, there] = [guestMemoryBytes(limits), totalmem()].map((bytes) =>
+    Math.round(bytes / bytesPerMib),
+  );
+  if (guestMemoryBytes(limits) > totalmem())
+    throw new AppError(
+      'vm_unsupported',
+      `A microVM can not have ${asked} MiB of memory: this machine has ${there}`,
+    );
   return {
     ...host,
     kernel: '/boot/vmlinux',
