@@ -91,7 +91,10 @@ export class Scene implements AsyncDisposable {
 
   /** The daemon answers, and the attacked sandbox still reaches what it may. */
   async expectUnharmed(): Promise<void> {
-    await this.world.output('attacked', `curl -sS --fail --max-time ${20 * patience} https://www.allowed.test/hello`);
+    await this.world.output(
+      'attacked',
+      `curl -sS --fail --max-time ${20 * patience} https://www.allowed.test/hello`,
+    );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
