@@ -116,6 +116,24 @@ test('a first start that is put off waits until somebody wants it, and nobody wa
   assert.deepEqual([place.starts, place.pids], [[], []]);
 });
 
+test('a sandbox that is made while a process is started waits for none', async () => {
+  await using place = new Place();
+  const start = place.starting();
+  const seen: boolean[] = [];
+  const look = (): void => void seen.push(supervisor.isComing);
+  await using supervisor = place.supervise(version, {
+    start: async () => {
+      look();
+      return await start();
+    },
+    confine: async () => look(),
+  });
+  assert.equal(await supervisor.up(), true);
+  process.kill(place.starts[0] ?? 0, 'SIGKILL');
+  await waitFor('another process', () => place.starts.length === 2 && supervisor.isUp);
+  assert.deepEqual(seen, [true, true, true, true]);
+});
+
 test('a process of this version is kept by the next supervisor, one of another version is replaced', async () => {
   await using place = new Place();
   const confined: number[] = [];

@@ -155,6 +155,8 @@ export class EgressSupervisor implements AsyncDisposable {
       return present;
     }
     if (present !== undefined) await this.#replace(present);
+    // From here on: one that is made meanwhile waits for no start.
+    this.#isDeaf = true;
     const started = await this.#options.start();
     await this.#confine(started.pid);
     return await this.#firstAnswer(started);

@@ -94,7 +94,7 @@ function moduleRow(squashfs: string): Capability {
       ...row,
       state: 'missing',
       found: `no module "${vmModule}"`,
-      choice: 'no virtual machines before: squash module build vmm',
+      choice: 'no virtual machines',
       remedy: 'squash module build vmm',
     };
   const manifest = manifestOf(squashfs);
