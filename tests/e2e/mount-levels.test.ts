@@ -5,7 +5,6 @@
 import assert from 'node:assert/strict';
 import {
   chmodSync,
-  chownSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -21,10 +20,9 @@ import { isOnVms } from '../support/backend.ts';
 import { type Answer, TestDaemon } from '../support/daemon.ts';
 import { isSingleId } from '../support/data-session.ts';
 import { squash, squashOk } from '../support/cli.ts';
+import { giveToSandboxes } from '../support/give-to-sandboxes.ts';
 import { ownedPrefix } from '../support/owned-directory.ts';
 
-/** As `squash-launch enter` makes it: docs/internals/launch.md. */
-const sandboxesRoot = 0x70000001;
 /** A microVM has levels, but writes nothing copy-on-write. */
 const noCow = isOnVms ? 'a microVM writes nothing copy-on-write to a directory of the host' : false;
 
@@ -51,10 +49,8 @@ function repository(parent = 'open'): { readonly at: string; readonly box: strin
     'gone.txt': 'g',
   };
   for (const [name, text] of Object.entries(files)) writeFileSync(join(at, name), text);
-  for (const name of ['', 'vendor', 'vendor/lib', 'src', ...Object.keys(files)]) {
-    if (process.getuid?.() === 0) chownSync(join(at, name), sandboxesRoot, sandboxesRoot);
-    else chmodSync(join(at, name), 0o777);
-  }
+  for (const name of ['', 'vendor', 'vendor/lib', 'src', ...Object.keys(files)])
+    giveToSandboxes(join(at, name));
   return { at, box: `box${names}` };
 }
 

@@ -5,7 +5,6 @@
 import assert from 'node:assert/strict';
 import {
   chmodSync,
-  chownSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -24,14 +23,13 @@ import { atRest } from '../support/at-rest.ts';
 import { isOnVms } from '../support/backend.ts';
 import { type Answer, TestDaemon } from '../support/daemon.ts';
 import { isSingleId } from '../support/data-session.ts';
+import { giveToSandboxes, sandboxesRoot } from '../support/give-to-sandboxes.ts';
 import { ownedPrefix } from '../support/owned-directory.ts';
 import { waitFor } from '../support/wait.ts';
 
 const boxes = '/cgi-bin/api/sandboxes';
 const mounts = '/v1/sandboxes/box/mounts';
 const list = 'host-directories.json';
-/** As `squash-launch enter` makes it: docs/internals/launch.md. */
-const sandboxesRoot = 0x70000001;
 
 /** Half of them may be hidden in one mount. */
 const numbered = (word: string): readonly string[] => Array.from({ length: 64 }, (_, at) => `${word}${at}`);
@@ -48,12 +46,6 @@ function directory(name: string, files: Readonly<Record<string, string>> = {}): 
   mkdirSync(path, { recursive: true, mode: 0o755 });
   for (const [file, text] of Object.entries(files)) writeFileSync(join(path, file), text);
   return path;
-}
-
-/** As docs/volumes.md tells the operator to. */
-function giveToSandboxes(path: string): void {
-  if (process.getuid?.() === 0) chownSync(path, sandboxesRoot, sandboxesRoot);
-  else chmodSync(path, 0o777);
 }
 
 async function sh(cmd: string): Promise<{ readonly exitCode: number; readonly output: string }> {

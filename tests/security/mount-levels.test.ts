@@ -5,7 +5,6 @@
 import assert from 'node:assert/strict';
 import {
   chmodSync,
-  chownSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -20,10 +19,9 @@ import { after, before, test } from 'node:test';
 import { isOnVms } from '../support/backend.ts';
 import { type Answer, TestDaemon } from '../support/daemon.ts';
 import { isSingleId } from '../support/data-session.ts';
+import { giveToSandboxes } from '../support/give-to-sandboxes.ts';
 import { ownedPrefix } from '../support/owned-directory.ts';
 
-/** As `squash-launch enter` makes it: docs/internals/launch.md. */
-const sandboxesRoot = 0x70000001;
 const noCow = isOnVms ? 'a microVM writes nothing copy-on-write to a directory of the host' : false;
 const notRunning = isOnVms ? 'a microVM gets and loses no mount while it runs' : false;
 
@@ -54,11 +52,6 @@ function put(at: string, file: string): void {
   }
   writeFileSync(join(at, file), `${file}\n`);
   giveToSandboxes(join(at, file));
-}
-
-function giveToSandboxes(path: string): void {
-  if (process.getuid?.() === 0) chownSync(path, sandboxesRoot, sandboxesRoot);
-  else chmodSync(path, 0o777);
 }
 
 async function create(box: string, ...mounts: readonly Readonly<Record<string, unknown>>[]): Promise<Answer> {

@@ -16,6 +16,7 @@ import { join, relative } from 'node:path';
 import { type HostDirectories, type HostDirectoryEntry, isPlainPath } from '@squash/contract/host-directory';
 import type { HostWish, MountStep } from '@squash/contract/mount-check';
 import { closedInHome, closedPaths, closedSockets, systemPaths } from '@squash/contract/path-levels';
+import { isWithin } from '@squash/policy/paths/levels';
 import { isClosedForGood } from './mount-levels.ts';
 
 /** What no sandbox gets, whatever a list says. */
@@ -283,10 +284,6 @@ function isOfSandboxes({ uid, gid }: { uid: number; gid: number }, { ids }: Surr
 
 function words(line: string): readonly string[] {
   return line.split(' ');
-}
-
-function isWithin(path: string, directory: string): boolean {
-  return directory === '/' || path === directory || path.startsWith(`${directory}/`);
 }
 
 function refusal(reason: RefusalReason, sentence: string): Refusal {

@@ -109,9 +109,9 @@ export class StoredMountSources {
   hostDirectory(wish: HostWish): HostDirectory {
     const { verdict, identity } = this.#judged(wish);
     if (verdict.verdict !== 'allow') throw refusal(wish.path, verdict);
-    const there = namesIn(wish.path, verdict.hides);
     if (hasLevels(wish))
       return { path: wish.path, identity, hidden: [], places: this.#places(wish, verdict.hides) };
+    const there = namesIn(wish.path, verdict.hides);
     // Below one that is hidden nothing is seen, and nothing is there to be covered.
     const hidden = there.filter((name) => !there.some((other) => name.startsWith(`${other}/`)));
     if (hidden.length > hiddenMax || Buffer.byteLength(hidden.join('')) > hiddenBytesMax) {
@@ -181,20 +181,22 @@ const placeBytesMax = 500;
 
 /** @throws mount_limit */
 function checkPlaces(specs: readonly MountSpec[]): void {
-  for (const { path, ...spec } of specs) {
-    for (const { target } of 'host' in spec ? (spec.host.places ?? []) : []) {
-      const rest = target.slice('host' in spec ? spec.host.path.length : 0);
-      const length =
-        Buffer.byteLength(rest) + Math.max(Buffer.byteLength(path), 'mnt_0123456789abcdef'.length);
-      if (length > placeBytesMax || rest.split('/').some((name) => Buffer.byteLength(name) > 255))
-        throw new AppError(
-          'mount_limit',
-          `Levels of what is attached at "${path}" name a path that is too long there: ${placeBytesMax} bytes at most, and 255 of each name`,
-        );
-    }
+  const places = specs.flatMap((spec) => {
+    const { host } = 'host' in spec ? spec : {};
+    return (host?.places ?? []).map(({ source, target }) => {
+      const rest = target.slice(host?.path.length);
+      return { at: spec.path, rest, bytes: Buffer.byteLength(source + target) + 64 };
+    });
+  });
+  for (const { at, rest } of places) {
+    const length = Buffer.byteLength(rest) + Math.max(Buffer.byteLength(at), 'mnt_0123456789abcdef'.length);
+    if (length > placeBytesMax || rest.split('/').some((name) => Buffer.byteLength(name) > 255))
+      throw new AppError(
+        'mount_limit',
+        `Levels of what is attached at "${at}" name a path that is too long there: ${placeBytesMax} bytes at most, and 255 of each name`,
+      );
   }
-  const places = specs.flatMap((spec) => ('host' in spec ? (spec.host.places ?? []) : []));
-  const bytes = places.reduce((sum, { source, target }) => sum + Buffer.byteLength(source + target) + 64, 0);
+  const bytes = places.reduce((sum, place) => sum + place.bytes, 0);
   if (places.length > placesMax || bytes > placesBytesMax)
     throw new AppError(
       'mount_limit',

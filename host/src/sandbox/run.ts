@@ -63,7 +63,7 @@ export interface RunParts {
 
 const storeRetryMs = 1_000;
 const sighup = 1;
-const sigcont = 18;
+export const sigcont = 18;
 const sigterm = 15;
 const sigkill = 9;
 

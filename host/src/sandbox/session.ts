@@ -7,7 +7,7 @@
 import type { ExecRecord } from '@squash/contract/exec';
 import { limits } from '@squash/contract/limits';
 import type { StreamName } from '#store/rows.ts';
-import type { Run, RunWatcher } from './run.ts';
+import { type Run, type RunWatcher, sigcont } from './run.ts';
 
 type SessionEvent =
   | { readonly type: 'output'; readonly stream: StreamName; readonly data: Buffer }
@@ -34,8 +34,6 @@ export interface Watching {
   /** It continues a command of which it hears that it was stopped. */
   readonly hasJobs: boolean;
 }
-
-const sigcont = 18;
 
 export class Session implements ExecSession, RunWatcher {
   readonly #run: Run;

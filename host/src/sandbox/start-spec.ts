@@ -53,18 +53,13 @@ export function startSpec(
 /** With the texts of masks as files. */
 function mountSpecs(world: World, row: SandboxRow): readonly MountSpec[] {
   return world.mounts.specs(row).map((spec) => {
-    if (!('host' in spec) || spec.host.places === undefined) return spec;
-    const { host, path } = spec;
-    const mount = row.mounts.find((each) => each.path === path);
-    const texts = Object.entries(mount?.paths ?? {}).flatMap(([name, level]) =>
+    const { host } = 'host' in spec ? spec : {};
+    const mount = row.mounts.find(({ path }) => path === spec.path);
+    if (host?.places === undefined || mount === undefined) return spec;
+    const texts = Object.entries(mount.paths ?? {}).flatMap(([name, level]) =>
       typeof level === 'string' ? [] : [[`${host.path}/${name}`, level.mask] as const],
     );
-    if (mount === undefined) return spec;
-    const masks = {
-      places: spec.host.places,
-      texts: Object.fromEntries(texts),
-      prefix: maskPrefix(mount.id),
-    };
+    const masks = { places: host.places, texts: Object.fromEntries(texts), prefix: maskPrefix(mount.id) };
     return { ...spec, host: { ...host, places: withMasks(world, row, masks) } };
   });
 }
