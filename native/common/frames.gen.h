@@ -80,6 +80,7 @@ enum frame_type {
   FRAME_VMM_MEMORY = 0x3c,
   FRAME_VMM_DISK = 0x3d,
   FRAME_VMM_DEVICE = 0x3e,
+  FRAME_VMM_TAKEN = 0x3f,
   FRAME_SANDBOX_START = 0x40,
   FRAME_SANDBOX_STOP = 0x41,
   FRAME_SANDBOX_LIST = 0x42,
@@ -304,6 +305,7 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_VMM_MEMORY:
     case FRAME_VMM_DISK:
     case FRAME_VMM_DEVICE:
+    case FRAME_VMM_TAKEN:
     case FRAME_SANDBOX_START:
     case FRAME_SANDBOX_STOP:
     case FRAME_SANDBOX_LIST:

@@ -47,8 +47,9 @@ static void check_accepted(void) {
   command("files /run/files.sock\nvirtiofsd");
   command("unpack /disk\n/drives/disk");
   command("memory\n/drives/memory");
+  command("behind /dev/shm/state\n/drives/memory\n268435456");
   CHECK(parse() == NULL);
-  CHECK(strcmp(start.socket, "/run/v.sock") == 0 && strcmp(start.control, "/run/q.sock") == 0 && start.command_count == 6);
+  CHECK(strcmp(start.socket, "/run/v.sock") == 0 && strcmp(start.control, "/run/q.sock") == 0 && start.command_count == 7);
   const struct command *first = &start.commands[0];
   CHECK(!first->stays && first->awaits == NULL && strcmp(first->words[0], "/usr/sbin/mke2fs") == 0);
   CHECK(strcmp(first->words[1], "") == 0 && strcmp(first->words[2], "-q") == 0 && first->words[3] == NULL);

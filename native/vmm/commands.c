@@ -86,6 +86,11 @@ static _Noreturn void unpack(const struct command *command) {
   _exit(disk_unpack(command->words[0], new_of(command->makes).text));
 }
 
+static _Noreturn void cut(const struct command *command) {
+  (void)close(3);
+  _exit(disk_behind(command->words[0], command->words[1], new_of(command->makes).text));
+}
+
 static _Noreturn void remember(int status) {
   (void)close(status);
   _exit(memory_fill());
@@ -113,6 +118,7 @@ static _Noreturn void run_child(const struct command *command, char *const *word
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     if (command->unpacks) unpack(command);
+    if (command->cuts) cut(command);
     if (!command->serves_files || set_id_begin() == 0) (void)execvp(words[0], words);
   }
   int number = errno;
@@ -158,7 +164,7 @@ static bool is_made(const struct command *command) {
 static void advance(void) {
   while (!is_failed && next < request.command_count && pids[next] == 0) {
     const struct command *command = &request.commands[next];
-    if (command->unpacks) links_are_ready();
+    if (command->unpacks || command->cuts) links_are_ready();
     if (is_made(command)) {
       next++;
       continue;

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -77,7 +79,7 @@ static const char *parse(uint8_t *payload, size_t length, char path[PATH_BYTES_M
   return path[0] == '/' ? NULL : "the path is not absolute";
 }
 
-void disk_request(struct connection *connection, uint8_t *payload, size_t length) {
+static void request(struct connection *connection, uint8_t *payload, size_t length, bool is_taken) {
   char path[PATH_BYTES_MAX + 1];
   const char *wrong = parse(payload, length, path);
   if (wrong != NULL) {
@@ -85,7 +87,7 @@ void disk_request(struct connection *connection, uint8_t *payload, size_t length
     return;
   }
   cleanup_fd disk = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (disk < 0) {
+  if (disk < 0 || (is_taken && unlink(path) != 0)) {
     connection_refuse(connection, "vmm_failed", errno, "the disk");
     return;
   }
@@ -95,6 +97,10 @@ void disk_request(struct connection *connection, uint8_t *payload, size_t length
   /* The stream is the child's now; where there is none its end without a last record says so. */
   connection_close(connection);
 }
+
+void disk_request(struct connection *connection, uint8_t *payload, size_t length) { request(connection, payload, length, false); }
+
+void disk_request_taken(struct connection *connection, uint8_t *payload, size_t length) { request(connection, payload, length, true); }
 
 /* --- in --------------------------------------------------------------------------------------------------- */
 
@@ -115,6 +121,21 @@ int disk_unpack(const char *from, const char *to) {
   cleanup_fd stream = open(from, O_RDONLY | O_CLOEXEC);
   cleanup_fd disk = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   return stream < 0 || disk < 0 ? errno : disk_fill(stream, disk);
+}
+
+int disk_behind(const char *from, const char *bytes, const char *to) {
+  cleanup_fd source = open(from, O_RDONLY | O_CLOEXEC);
+  cleanup_fd made = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  char *end;
+  errno = 0;
+  off_t at = (off_t)strtoll(bytes, &end, 10);
+  if (source < 0 || made < 0 || errno != 0) return errno;
+  if (*end != '\0' || at < 0) return EINVAL;
+  for (;;) {
+    ssize_t put = sendfile(made, source, &at, PIECE_BYTES_MAX);
+    if (put == 0) return 0;
+    if (put < 0 && errno != EINTR) return errno;
+  }
 }
 
 int disk_fill(int stream, int disk) {

@@ -47,6 +47,7 @@ static void first_frame(struct connection *connection, uint8_t *payload, size_t 
     case FRAME_VMM_DEVICE: link_request_device(connection, payload, length); return;
     case FRAME_VMM_MEMORY: link_request_memory(connection, payload, length); return;
     case FRAME_VMM_DISK: disk_request(connection, payload, length); return;
+    case FRAME_VMM_TAKEN: disk_request_taken(connection, payload, length); return;
     case FRAME_VMM_CONSOLE: console_request(connection, payload, length); return;
     case FRAME_INFO:
       if (length == 0) {

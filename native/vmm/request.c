@@ -51,13 +51,15 @@ static const char *keep_command(const struct field *field, struct start_request 
   command->unpacks = strncmp(how, "unpack ", 7) == 0;
   if (strncmp(how, "make ", 5) == 0) command->makes = how + 5;
   if (command->unpacks) command->makes = how + 7;
+  command->cuts = strncmp(how, "behind ", 7) == 0;
+  if (command->cuts) command->makes = how + 7;
   if (command->makes != NULL && (command->makes[0] != '/' || strlen(command->makes) > MADE_PATH_BYTES_MAX)) {
     return "the path of what is made is not absolute, or too long";
   }
   command->remembers = strcmp(how, "memory") == 0;
   bool is_plain = command->remembers || strcmp(how, "once") == 0 || strcmp(how, "stay") == 0;
   if (command->awaits == NULL && command->makes == NULL && !is_plain) {
-    return "a command is none of once, make, unpack, memory, stay and files";
+    return "a command is none of once, make, unpack, behind, memory, stay and files";
   }
   for (unsigned count = 0; rest != NULL; count++) {
     if (count == VMM_WORDS_MAX) return "a command has too many words";
@@ -65,6 +67,7 @@ static const char *keep_command(const struct field *field, struct start_request 
     rest = cut(rest);
   }
   if (slot[0][0] == '\0') return "a command's program has no name";
+  if (command->cuts && slot[1] == NULL) return "what is behind how much is not said";
   out->command_count++;
   return NULL;
 }

@@ -15,6 +15,7 @@ struct command {
   bool serves_files;  /* for the guest, as root of the sandbox: it keeps the sandbox's capabilities */
   bool unpacks;       /* no program: what it makes is made of the disk's stream that its one word names */
   bool remembers;     /* no program: the guest's memory is filled from the stream that its one word names */
+  bool cuts;          /* the same, of what lies in the file of its first word behind as many bytes as the second says */
   const char *makes;  /* what it makes, with `.new` behind its name; where that is there already it does not run. Or NULL */
   const char *awaits; /* a socket that somebody has to listen at before the next one begins, or NULL */
   char **words;       /* ends with NULL */

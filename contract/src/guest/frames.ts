@@ -171,6 +171,8 @@ export const frameTypes = {
   vmmDisk: 0x3d,
   /** As `vmmControl`, to take the device from the guest by which it is reached, or to give it: nobody is let through as long as it lasts. */
   vmmDevice: 0x3e,
+  /** As `vmmDisk`, and the file has no name any more. */
+  vmmTaken: 0x3f,
   // Requests to squash-launch.
   sandboxStart: 0x40,
   sandboxStop: 0x41,

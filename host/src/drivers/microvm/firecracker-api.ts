@@ -3,32 +3,27 @@
  * over, so an answer is bounded, and what it says is text for people.
  */
 import { request } from 'node:http';
-import type { Duplex } from 'node:stream';
 import { AppError } from '@squash/contract/errors';
+import { streamOfVmm, type ToVmm, type VmmAsk } from './vmm-channel.ts';
 
 /** Configurations of drives open files; an answer comes within milliseconds. */
 const answerMsMax = 30_000;
 const answerBytesMax = 65_536;
 const faultCharactersMax = 300;
-
-export interface ApiRequest {
-  readonly method: 'GET' | 'PUT' | 'PATCH';
-  readonly path: string;
-  readonly body?: Readonly<Record<string, unknown>>;
-}
+/** 1.16.0 breaks vsock after a restore, and what is older has no fixes any more. */
+const oldest = [1, 16, 1] as const;
 
 export class FirecrackerApi {
-  readonly #open: () => Promise<Duplex>;
+  readonly #connect: ToVmm;
   readonly #signal: AbortSignal;
 
-  /** @param open a new stream to the socket */
-  constructor(open: () => Promise<Duplex>, signal: AbortSignal) {
-    this.#open = open;
+  constructor(connect: ToVmm, signal: AbortSignal) {
+    this.#connect = connect;
     this.#signal = signal;
   }
 
   /** The document of a success. @throws launch_failed with what Firecracker says */
-  async send(asked: ApiRequest): Promise<unknown> {
+  async send(asked: VmmAsk): Promise<unknown> {
     const { status, text } = await this.#exchange(asked);
     const what = `${asked.method} ${asked.path}`;
     if (status === 204) return undefined;
@@ -37,8 +32,8 @@ export class FirecrackerApi {
     throw new AppError('launch_failed', `Firecracker answers ${status} to ${what}: ${faultOf(document)}`);
   }
 
-  async #exchange({ method, path, body }: ApiRequest): Promise<{ status: number; text: string }> {
-    const stream = await this.#open();
+  async #exchange({ method, path, body }: VmmAsk): Promise<{ status: number; text: string }> {
+    const stream = await streamOfVmm(await this.#connect(this.#signal), 'vmmControl', this.#signal);
     try {
       const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(answerMsMax)]);
       const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
@@ -85,4 +80,17 @@ function faultOf(document: unknown): string {
   const isFault = typeof document === 'object' && document !== null && 'fault_message' in document;
   const text = isFault ? String(document.fault_message) : 'no reason';
   return text.replaceAll(/[^\x20-\x7e]+/g, ' ').slice(0, faultCharactersMax);
+}
+
+/** @throws vm_unavailable */
+export function checkVersion(document: unknown): void {
+  const isTold = typeof document === 'object' && document !== null && 'firecracker_version' in document;
+  const text = isTold ? String(document.firecracker_version).slice(0, 40) : 'unknown';
+  const found = /^(\d{1,4})\.(\d{1,4})\.(\d{1,4})/.exec(text)?.slice(1).map(Number) ?? [];
+  const different = oldest.findIndex((part, at) => found[at] !== part);
+  if (different < 0 || (found[different] ?? 0) > (oldest[different] ?? 0)) return;
+  throw new AppError(
+    'vm_unavailable',
+    `The Firecracker of SQUASH_FIRECRACKER is of version ${JSON.stringify(text)}: get ${oldest.join('.')} or newer`,
+  );
 }

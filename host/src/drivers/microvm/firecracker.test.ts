@@ -4,28 +4,37 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { connect, createServer, type Socket } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { duplexPair, pipeline } from 'node:stream';
 import { after, before, test } from 'node:test';
+import { encodeFields } from '@squash/contract/guest/codec';
 import { standIn } from '../../../../tests/support/firecracker-program.ts';
 import { ownedPrefix } from '../../../../tests/support/owned-directory.ts';
 import { vmPlan } from '../../../../tests/support/vm-plan.ts';
 import { waitFor } from '../../../../tests/support/wait.ts';
 import { vmCapabilities } from './capabilities.ts';
-import { type ApiRequest, FirecrackerApi } from './firecracker-api.ts';
+import { FirecrackerApi } from './firecracker-api.ts';
 import { FirecrackerProgram } from './firecracker-program.ts';
 import { bootRequests } from './firecracker.ts';
 import type { VmPlan } from './vmm.ts';
+import type { ToVmm, VmmAsk } from './vmm-channel.ts';
 
 let directory: string;
 let judge: ChildProcess;
 let api: FirecrackerApi;
 
-async function opened(path: string): Promise<Socket> {
-  const socket = connect(path);
-  await once(socket, 'connect');
-  return socket;
+/** As squash-vmm lets through to the control socket. */
+function through(path: string): ToVmm {
+  return async () => {
+    const [ours, its] = duplexPair();
+    its.once('data', () => {
+      const socket = connect(path, () => void its.write(encodeFields('ok', [])));
+      pipeline(its, socket, its, () => undefined);
+    });
+    return ours;
+  };
 }
 
 before(async () => {
@@ -34,7 +43,7 @@ before(async () => {
   for (const name of ['vmlinux', 'initrd', 'l0', 'disk']) await writeFile(join(directory, name), name);
   judge = spawn(standIn(directory, '1.16.1'), ['--id', 'vm', '--api-sock', socket], { stdio: 'inherit' });
   await waitFor('the socket', () => existsSync(socket), 10_000);
-  api = new FirecrackerApi(() => opened(socket), AbortSignal.timeout(60_000));
+  api = new FirecrackerApi(through(socket), AbortSignal.timeout(60_000));
 });
 after(async () => {
   const ended = once(judge, 'exit');
@@ -55,7 +64,7 @@ function plan(changes: Partial<VmPlan> = {}): VmPlan {
 }
 
 /** Those that need neither a tap nor a VM module. */
-const plain = (requests: readonly ApiRequest[]): readonly ApiRequest[] =>
+const plain = (requests: readonly VmmAsk[]): readonly VmmAsk[] =>
   requests.filter(({ path }) => !/^\/(network-interfaces|vsock|actions)/.test(path));
 
 test('what it is asked is taken, and the order is that of its rules', async () => {
@@ -73,7 +82,7 @@ test('what it is asked is taken, and the order is that of its rules', async () =
 });
 
 test('the judge lets nothing pass that the real one refuses', async () => {
-  const refused = async (asked: ApiRequest, reason: RegExp): Promise<void> => {
+  const refused = async (asked: VmmAsk, reason: RegExp): Promise<void> => {
     await assert.rejects(api.send(asked), { code: 'launch_failed', message: reason });
   };
   for (const asked of plain(bootRequests(plan()))) {
@@ -86,7 +95,7 @@ test('the judge lets nothing pass that the real one refuses', async () => {
       await refused({ ...asked, body: { ...asked.body, [name]: other } }, /invalid type/);
     }
   }
-  const drive = (body: object, id = 'l0'): ApiRequest => ({
+  const drive = (body: object, id = 'l0'): VmmAsk => ({
     method: 'PUT',
     path: `/drives/${id}`,
     body: { drive_id: 'l0', is_root_device: false, path_on_host: join(directory, 'l0'), ...body },
@@ -95,7 +104,7 @@ test('the judge lets nothing pass that the real one refuses', async () => {
   await refused(drive({ drive_id: 'l-0' }, 'l-0'), /alphanumeric/);
   await refused(drive({ cache_type: 'Writethrough' }), /unknown variant/);
   await refused(drive({ path_on_host: join(directory, 'none') }), /backing file/);
-  const put = (path: string, body: Record<string, unknown>): ApiRequest => ({ method: 'PUT', path, body });
+  const put = (path: string, body: Record<string, unknown>): VmmAsk => ({ method: 'PUT', path, body });
   await refused(put('/machine-config', { vcpu_count: 33, mem_size_mib: 1 }), /invalid value/);
   await refused(put('/machine-config', { vcpu_count: 3, mem_size_mib: 1, smt: true }), /1 or even/);
   await refused(put('/machine-config', { vcpu_count: 1 }), /missing field `mem_size_mib`/);
@@ -140,7 +149,7 @@ test('a VMM that was taken over is heard for a while, and its words are plain te
   }).listen(path);
   t.after(() => server.close());
   await once(server, 'listening');
-  const taken = new FirecrackerApi(() => opened(path), AbortSignal.timeout(20_000));
+  const taken = new FirecrackerApi(through(path), AbortSignal.timeout(20_000));
   const asked = { method: 'GET', path: '/version' } as const;
   await assert.rejects(
     taken.send(asked),

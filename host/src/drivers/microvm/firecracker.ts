@@ -4,13 +4,19 @@
  * There is no jailer: it needs the host's root, and what it makes (a root, ids, a group, a network namespace, a filter of calls) the sandbox
  * around every VMM is already. Firecracker's own filters come on top.
  */
-import type { Duplex } from 'node:stream';
 import { existsSync } from 'node:fs';
 import { AppError } from '@squash/contract/errors';
-import { FirecrackerApi, type ApiRequest } from './firecracker-api.ts';
+import {
+  firecrackerMib,
+  goingOn,
+  goOnMachine,
+  partMachine,
+  saveMachine,
+  startMachine,
+} from './firecracker-copies.ts';
 import type { FirecrackerProgram } from './firecracker-program.ts';
 import { freePagesWord, guestWords, makeUpper, networkWords } from './guest-boot.ts';
-import type { VmmStart } from './vmm-channel.ts';
+import type { VmmAsk, VmmCommand, VmmStart } from './vmm-channel.ts';
 import { processorsOf, type Vmm, type VmPlan } from './vmm.ts';
 
 /** New at each start: Firecracker refuses a name that is there. */
@@ -18,8 +24,6 @@ const sockets = { guest: '/dev/shm/v.sock', control: '/dev/shm/firecracker.sock'
 const bytesPerMib = 1_048_576;
 /** Of the command line on x86. */
 const bootBytesMax = 2048;
-/** 1.16.0 breaks vsock after a restore, and what is older has no fixes any more. */
-const oldest = [1, 16, 1] as const;
 
 /** The launcher's (native/launch/network.h); gateway and nameserver are whatever the packet rules take. */
 const network = { device: 'tap0', address: '198.18.0.3/24', gateway: '198.18.0.1', nameserver: '198.18.0.1' };
@@ -38,42 +42,47 @@ export function firecracker(program: FirecrackerProgram): Vmm {
       // Where there is none Firecracker says so when the machine starts.
       ...(existsSync('/dev/kvm') ? (['kvm'] as const) : []),
     ],
-    start: firecrackerStart,
-    boot: firecrackerBoot,
+    start: (plan) => started(bootRequests(plan), makeUpper(plan)),
+    boot: startMachine,
+    copies: {
+      // Its disks are the real ones, of which the guest reads nothing before it is told who it is.
+      still: (plan, lowerBytes) => ({ ...started(requests(plan, stillWords(plan)), makeUpper(plan)), lowerBytes }),
+      copy(plan, memory) {
+        const { ask, command } = goingOn(plan, memory);
+        return started([ask], makeUpper(plan), command);
+      },
+      fork(plan, { memory, disk }) {
+        const { ask, command } = goingOn(plan, memory);
+        return started([ask], { how: 'unpack', path: plan.upper.path, argv: [disk] }, command);
+      },
+      words: (plan) => guestWords(plan).join(' '),
+      part: partMachine,
+      save: saveMachine,
+      goOn: goOnMachine,
+      wake: startMachine,
+    },
   };
 }
 
-function firecrackerStart(plan: VmPlan): VmmStart {
+function started(asks: readonly VmmAsk[], ...first: readonly VmmCommand[]): VmmStart {
   // At a lower level each request is in the log, which is the console here.
   const words = ['--id', 'vm', '--api-sock', sockets.control, '--level', 'Warning'];
-  return {
-    socket: sockets.guest,
-    control: sockets.control,
-    commands: [
-      makeUpper(plan),
-      { how: 'stay', path: sockets.control, argv: ['/usr/bin/firecracker', ...words] },
-    ],
-  };
-}
-
-async function firecrackerBoot(
-  plan: VmPlan,
-  open: () => Promise<Duplex>,
-  signal: AbortSignal,
-): Promise<void> {
-  const api = new FirecrackerApi(open, signal);
-  checkVersion(await api.send({ method: 'GET', path: '/version' }));
-  for (const asked of bootRequests(plan)) await api.send(asked);
+  const vmm: VmmCommand = { how: 'stay', path: sockets.control, argv: ['/usr/bin/firecracker', ...words] };
+  return { socket: sockets.guest, control: sockets.control, commands: [...first, vmm], asks };
 }
 
 /** Files are opened and the tap is attached as each is answered; only the last one needs KVM. */
-export function bootRequests(plan: VmPlan): readonly ApiRequest[] {
-  const put = (path: string, body: Readonly<Record<string, unknown>>): ApiRequest => ({
+export function bootRequests(plan: VmPlan): readonly VmmAsk[] {
+  return requests(plan, bootWords(plan));
+}
+
+function requests(plan: VmPlan, words: readonly string[]): readonly VmmAsk[] {
+  const put = (path: string, body: Readonly<Record<string, unknown>>): VmmAsk => ({
     method: 'PUT',
     path,
     body,
   });
-  const drive = (id: string, path: string, isReadOnly: boolean): ApiRequest =>
+  const drive = (id: string, path: string, isReadOnly: boolean): VmmAsk =>
     put(`/drives/${id}`, {
       drive_id: id,
       path_on_host: path,
@@ -87,12 +96,12 @@ export function bootRequests(plan: VmPlan): readonly ApiRequest[] {
   return [
     put('/machine-config', {
       vcpu_count: processorsOf(plan),
-      mem_size_mib: Math.floor(plan.memoryBytes / bytesPerMib),
+      mem_size_mib: firecrackerMib(plan),
     }),
     put('/boot-source', {
       kernel_image_path: plan.kernel,
       initrd_path: plan.initrd,
-      boot_args: bootWords(plan),
+      boot_args: commandLine(words),
     }),
     ...plan.lowers.map((path, at) => drive(`l${at}`, path, true)),
     drive('upper', plan.upper.path, false),
@@ -112,36 +121,31 @@ export function bootRequests(plan: VmPlan): readonly ApiRequest[] {
   ];
 }
 
-function bootWords(plan: VmPlan): string {
-  const words = [
-    'console=ttyS0',
-    'quiet',
-    // The keyboard's controller is how a guest of Firecracker ends its machine.
-    'reboot=k',
-    'panic=-1',
-    'i8042.noaux',
-    'i8042.nomux',
-    'i8042.dumbkbd',
-    freePagesWord,
-    // Its drives have no names: they come in the order of the requests.
-    'squash.ordered=1',
-    `squash.time=${plan.unixSeconds}`,
-    ...guestWords(plan),
-    ...networkWords(plan, network),
-  ].join(' ');
-  if (Buffer.byteLength(words) <= bootBytesMax) return words;
-  throw new AppError('launch_failed', `The kernel's command line has more than ${bootBytesMax} bytes`);
+const kernelWords = [
+  'console=ttyS0',
+  'quiet',
+  // The keyboard's controller is how a guest of Firecracker ends its machine.
+  'reboot=k',
+  'panic=-1',
+  'i8042.noaux',
+  'i8042.nomux',
+  'i8042.dumbkbd',
+  freePagesWord,
+  // Its drives have no names: they come in the order of the requests.
+  'squash.ordered=1',
+];
+
+function bootWords(plan: VmPlan): readonly string[] {
+  return [...kernelWords, `squash.time=${plan.unixSeconds}`, ...guestWords(plan), ...networkWords(plan, network)];
 }
 
-/** @throws vm_unavailable */
-function checkVersion(document: unknown): void {
-  const isTold = typeof document === 'object' && document !== null && 'firecracker_version' in document;
-  const text = isTold ? String(document.firecracker_version).slice(0, 40) : 'unknown';
-  const found = /^(\d{1,4})\.(\d{1,4})\.(\d{1,4})/.exec(text)?.slice(1).map(Number) ?? [];
-  const different = oldest.findIndex((part, at) => found[at] !== part);
-  if (different < 0 || (found[different] ?? 0) > (oldest[different] ?? 0)) return;
-  throw new AppError(
-    'vm_unavailable',
-    `The Firecracker of SQUASH_FIRECRACKER is of version ${JSON.stringify(text)}: get ${oldest.join('.')} or newer`,
-  );
+function stillWords(plan: VmPlan): readonly string[] {
+  const own = ['squash.copied=1', `squash.lowers=${plan.lowers.length}`];
+  return [...kernelWords, ...own, ...networkWords(plan, network)];
+}
+
+function commandLine(words: readonly string[]): string {
+  const text = words.join(' ');
+  if (Buffer.byteLength(text) <= bootBytesMax) return text;
+  throw new AppError('launch_failed', `The kernel's command line has more than ${bootBytesMax} bytes`);
 }

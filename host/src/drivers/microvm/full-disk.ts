@@ -6,9 +6,9 @@ import type { Duplex } from 'node:stream';
 import { z } from 'zod';
 import type { HostRoom } from '../driver.ts';
 import { Qmp } from './qmp.ts';
-import type { ToVmm } from './vm-copy.ts';
 import { controlled } from './vm-fork.ts';
 import type { Vmm } from './vmm.ts';
+import type { ToVmm } from './vmm-channel.ts';
 
 const lookMs = 5_000;
 /** For those that do not answer, which are asked at once with the others. */

@@ -55,7 +55,6 @@ export async function probeGuest(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const { copies } = probe.vmm;
-  if (copies === undefined) throw new AppError('internal', 'This VMM has no machine that waits');
   const id = sandboxIdSchema.parse(`${hostname}-${randomBytes(6).toString('hex')}`);
   const running: RunningSandbox = { id, instance: instanceMin + randomInt(2 ** 47), backend: 'vm' };
   const upper = { path: `tmp/${id}`, kind: upperKind };

@@ -15,7 +15,7 @@ import type { VmmStart } from './vmm-channel.ts';
 
 /** As they are named to whoever may mend it. */
 const namesOf = {
-  module: 'VM module (QEMU and the guest’s kernel)',
+  module: 'VM module or Firecracker (the monitor and the guest’s kernel)',
   release: 'release of Squash',
   disks: 'disks of its layers',
   processor: 'processor',
@@ -28,7 +28,7 @@ const savedForm = 2;
 /** Of a squashfs: when it was made, how large it is, where its tables lie. */
 const superblockBytes = 96;
 
-type Planned = Pick<PlannedVm, 'module' | 'drives' | 'plan'>;
+type Planned = Pick<PlannedVm, 'module' | 'program' | 'drives' | 'plan'>;
 
 /** Of a machine that waits to be copied, which says all of it but its names. */
 export function stillOf({ drives, plan }: Planned, copies: MachineCopies, dataDir: string): VmmStart {
@@ -39,13 +39,13 @@ export function stillOf({ drives, plan }: Planned, copies: MachineCopies, dataDi
 }
 
 export async function machineKind(vm: Planned, copies: MachineCopies, dataDir: string): Promise<MachineKind> {
-  const { module, drives } = vm;
+  const { module, program, drives } = vm;
   return {
-    module: digestOf(module.root),
+    module: digestOf([module.root, program ?? null]),
     release: digestOf([module.initrd, savedForm]),
     disks: digestOf(await Promise.all(drives.map(({ source }) => superblock(join(dataDir, source))))),
     processor: digestOf(cpus()[0]?.model ?? null),
-    machine: digestOf(stillOf(vm, copies, dataDir).commands),
+    machine: digestOf(stillOf(vm, copies, dataDir)),
   };
 }
 

@@ -46,7 +46,7 @@ import { LayerImages } from './layer-images.ts';
 import { checkKind, machineKind, stillOf } from './machine-kind.ts';
 import { StartTurns } from './start-turns.ts';
 import { templateKind, type Templates } from './templates.ts';
-import { reachGuest, renewVm, saveVm, type ToVmm, waitsToBeCopied, wakeVm } from './vm-copy.ts';
+import { reachGuest, renewVm, saveVm, waitsToBeCopied } from './vm-copy.ts';
 import { type RunningVm, VmForks } from './vm-fork.ts';
 import { checkSize, limitVm } from './vm-limits.ts';
 import { type VmFiles, VmModule } from './vm-module.ts';
@@ -59,8 +59,8 @@ import {
   vmmLimits,
   vmWarnings,
 } from './vm-plan.ts';
-import { type Accelerator, type MachineCopies, sharedMounts, type Vmm } from './vmm.ts';
-import { ConsoleTail, startVmm, streamOfVmm, throughToGuest, type VmmStart } from './vmm-channel.ts';
+import { type Accelerator, sharedMounts, type Vmm } from './vmm.ts';
+import { ConsoleTail, startVmm, throughToGuest, type ToVmm, type VmmStart } from './vmm-channel.ts';
 
 /** An emulated guest on a busy machine; one that hangs is given up by then. */
 const bootMsMax = 120_000;
@@ -215,31 +215,34 @@ export class MicrovmDriver extends NamespaceDriver {
 
   async #boot(vm: PlannedVm): Promise<RunningSandbox> {
     return await this.#run(vm, [], async ({ connect, giveUp }) => {
-      await startVmm(await connect(giveUp), this.#vmm.start(vm.plan), giveUp);
-      const control = async (): Promise<Duplex> =>
-        await streamOfVmm(await connect(giveUp), 'vmmControl', giveUp);
-      await this.#vmm.boot?.(vm.plan, control, giveUp);
+      await this.#bootVmm(connect, this.#vmm.start(vm.plan), giveUp);
       (await reachGuest(connect, giveUp)).destroy();
     });
   }
 
+  async #bootVmm(connect: ToVmm, start: VmmStart, giveUp: AbortSignal): Promise<void> {
+    await startVmm(await connect(giveUp), start, giveUp);
+    await this.#vmm.boot?.(start, connect, giveUp);
+  }
+
   /** From the template of its kind, which is made where there is none. Undefined where there can't be one, or it is no good: then it boots. */
   async #startCopy(vm: PlannedVm): Promise<RunningSandbox | undefined> {
-    const { spec, module, plan, signal } = vm;
+    const { spec, plan, signal } = vm;
     const { copies } = this.#vmm;
-    if (copies === undefined || spec.mounts.length > 0 || !this.#options.hasRoom()) return undefined;
+    if (spec.mounts.length > 0 || !this.#options.hasRoom()) return undefined;
     const still = stillOf(vm, copies, this.#options.dataDir);
     const make = (path: string): Promise<void> =>
-      this.#inTurn(vm, () => this.#makeTemplate(vm, copies, { still, path }));
-    const kind = templateKind(module, still);
+      this.#inTurn(vm, () => this.#makeTemplate(vm, still, path));
+    const kind = templateKind(vm, still);
     const template = await this.#templates.get(kind, this.#isNew(spec) ? make : undefined, signal);
     signal?.throwIfAborted();
     if (template === undefined) return undefined;
     let isAwake = false;
     try {
       return await this.#run(vm, [image(template, memoryFile)], async ({ connect, giveUp }) => {
-        await startVmm(await connect(giveUp), copies.copy(plan, memoryFile), giveUp);
-        await wakeVm(connect, copies, giveUp);
+        const start = copies.copy(plan, memoryFile);
+        await startVmm(await connect(giveUp), start, giveUp);
+        await copies.wake(start, connect, giveUp);
         const guest = await reachGuest(connect, giveUp);
         isAwake = true;
         await renewVm(guest, copies.words(plan), giveUp);
@@ -254,7 +257,7 @@ export class MicrovmDriver extends NamespaceDriver {
 
   /** From what another one held. Where that does not work there is nothing else to start it from. */
   async #startFork(vm: PlannedVm, saved: NonNullable<StartSpec['memory']>): Promise<RunningSandbox> {
-    const copies = this.#copies();
+    const { copies } = this.#vmm;
     const { dataDir } = this.#options;
     const { memory, disk } = saved;
     checkKind(saved.machine, await machineKind(vm, copies, dataDir));
@@ -267,19 +270,18 @@ export class MicrovmDriver extends NamespaceDriver {
     return await this.#run(vm, files, async ({ connect, giveUp }) => {
       const start = copies.fork(vm.plan, { memory: memoryFile, disk: diskFile });
       await startVmm(await connect(giveUp), start, giveUp);
-      await wakeVm(connect, copies, giveUp);
+      await copies.wake(start, connect, giveUp);
       await renewVm(await reachGuest(connect, giveUp), vm.plan.hostname, giveUp);
     });
   }
 
   override checkMemory(backend: Backend): void {
     if (backend !== 'vm') super.checkMemory(backend);
-    else this.#copies();
   }
 
   override async saveMemory(spec: StartSpec, to: MemoryFiles, giveUp: AbortSignal): Promise<SavedMachine> {
     this.checkMemory(spec.backend);
-    const vm = this.#forked(this.#running(spec.id), this.#copies());
+    const vm = this.#forked(this.#running(spec.id));
     await checkSize({ vm, vmm: this.#vmm }, spec.limits, giveUp);
     const machine = await this.#kindOf(spec);
     const { upperBytesMax: diskBytes } = spec.limits;
@@ -293,17 +295,11 @@ export class MicrovmDriver extends NamespaceDriver {
 
   async #kindOf(spec: StartSpec): Promise<MachineKind> {
     const planned = await this.#holding(() => this.#planned(spec));
-    return await machineKind(planned, this.#copies(), this.#options.dataDir);
+    return await machineKind(planned, this.#vmm.copies, this.#options.dataDir);
   }
 
-  #copies(): MachineCopies {
-    const { copies } = this.#vmm;
-    if (copies !== undefined) return copies;
-    throw new AppError('vm_unsupported', 'A microVM of this VMM can not be saved with its memory: QEMU can');
-  }
-
-  #forked(running: RunningSandbox, copies: MachineCopies): RunningVm {
-    return { id: running.id, copies, connect: this.#toVmm(running) };
+  #forked(running: RunningSandbox): RunningVm {
+    return { id: running.id, copies: this.#vmm.copies, connect: this.#toVmm(running) };
   }
 
   #toVmm(running: RunningSandbox): ToVmm {
@@ -315,16 +311,14 @@ export class MicrovmDriver extends NamespaceDriver {
     return makesUpper && !this.hasUpper(id, upperGeneration);
   }
 
-  /** In the sandbox that is about to start, and that is new, whose upper it does not touch. */
-  async #makeTemplate(
-    vm: PlannedVm,
-    copies: MachineCopies,
-    { still, path }: { readonly still: VmmStart; readonly path: string },
-  ): Promise<void> {
+  /** In the sandbox that is about to start, and that is new: to its disk nothing is written. */
+  async #makeTemplate(vm: PlannedVm, still: VmmStart, path: string): Promise<void> {
+    const { copies } = this.#vmm;
     const bounds = { bytesMax: vm.plan.memoryBytes + templateSlackBytes, hasRoom: this.#options.hasRoom };
     await this.#run(vm, [], async ({ connect, giveUp, console }) => {
-      await startVmm(await connect(giveUp), still, giveUp);
+      await this.#bootVmm(connect, still, giveUp);
       await console.until(waitsToBeCopied, giveUp);
+      await copies.part(connect, giveUp);
       await saveVm({ connect, copies }, path, { ...bounds, giveUp });
     });
     await super.stop(vm.spec.id);
@@ -385,9 +379,7 @@ export class MicrovmDriver extends NamespaceDriver {
   override async list(): Promise<readonly RunningSandbox[]> {
     const running = await super.list();
     for (const each of running) if (each.backend === 'vm' && !isProbe(each)) this.#vms.set(each.id, each);
-    const { copies } = this.#vmm;
-    if (copies !== undefined)
-      await this.#forks.mend([...this.#vms.values()].map((each) => this.#forked(each, copies)));
+    await this.#forks.mend([...this.#vms.values()].map((each) => this.#forked(each)));
     return running;
   }
 

@@ -4,11 +4,15 @@
  * A machine with a vsock device can't be migrated: it gets one when it goes on. One that has run with it loses it before, for which QEMU
  * presses the button of its slot: the guest's kernel waits five seconds for a second press, and lets go of the device.
  */
-import type { Duplex } from 'node:stream';
+import type { FileHandle } from 'node:fs/promises';
 import { z } from 'zod';
 import { AppError } from '@squash/contract/errors';
 import { pause } from '@squash/base/pause';
+import { memoryFirst } from './qemu-stream.ts';
 import { Qmp } from './qmp.ts';
+import { appendStream } from './vm-copy.ts';
+import type { SavedBounds } from './vmm.ts';
+import { spokenTo, streamOfVmm, type ToVmm } from './vmm-channel.ts';
 
 const lookMs = 5;
 const device = 'vsock0';
@@ -25,10 +29,33 @@ const virtioSchema = z.object({ 'vhost-started': z.boolean() });
 
 export type VsockPlace = Readonly<Record<'socket' | 'bus', string>>;
 
-/** It stands still from then on. Resolves when all of it is written to the socket. */
-export async function saveMachine(control: Duplex, socket: string, signal: AbortSignal): Promise<void> {
-  const qmp = await Qmp.open(control, signal);
-  await stop(qmp);
+/** @param socket where squash-vmm takes the guest's memory */
+export async function saveMachine(
+  { connect, socket }: { readonly connect: ToVmm; readonly socket: string },
+  file: FileHandle,
+  bounds: SavedBounds,
+): Promise<void> {
+  // Where one of both fails the other is not waited for to the end of its time.
+  const failed = new AbortController();
+  const signal = AbortSignal.any([bounds.giveUp, failed.signal]);
+  const memory = await streamOfVmm(await connect(signal), 'vmmMemory', signal);
+  const end = (): void => void memory.destroy();
+  signal.addEventListener('abort', end);
+  const told = spokenTo(connect, { which: 'vmmControl', signal }, async (control) =>
+    await migrate(await Qmp.open(control, signal), socket, signal),
+  );
+  try {
+    await Promise.all([appendStream(memoryFirst(memory), file, bounds), told]);
+    signal.throwIfAborted();
+  } finally {
+    failed.abort();
+    signal.removeEventListener('abort', end);
+    memory.destroy();
+  }
+}
+
+/** Resolves when all of it is written to the socket. */
+async function migrate(qmp: Qmp, socket: string, signal: AbortSignal): Promise<void> {
   await qmp.ask('migrate-set-parameters', { 'max-bandwidth': bytesPerSecond });
   await qmp.ask('migrate', { uri: `unix:${socket}` });
   for (;;) {
@@ -41,38 +68,47 @@ export async function saveMachine(control: Duplex, socket: string, signal: Abort
 }
 
 /** One that was started with its memory in a file. Resolves when it runs, and has taken a vsock device. */
-export async function wakeMachine(control: Duplex, place: VsockPlace, signal: AbortSignal): Promise<void> {
-  const qmp = await Qmp.open(control, signal);
-  while (statusSchema.parse(await qmp.ask('query-status')).status === 'inmigrate')
-    await pause(lookMs, signal);
-  await qmp.ask('cont');
-  await plug(qmp, place, signal);
+export async function wakeMachine(connect: ToVmm, place: VsockPlace, signal: AbortSignal): Promise<void> {
+  await withDevice(connect, signal, async (qmp) => {
+    while (statusSchema.parse(await qmp.ask('query-status')).status === 'inmigrate')
+      await pause(lookMs, signal);
+    await qmp.ask('cont');
+    await plug(qmp, place, signal);
+  });
 }
 
 /** The machine's vsock goes, and then it stands still. */
-export async function partMachine(control: Duplex, signal: AbortSignal): Promise<void> {
-  const qmp = await Qmp.open(control, signal);
-  await unplug(qmp, signal);
-  await stop(qmp);
-}
-
-/** One that stands still for want of room stays as it is, and would be told to go on while it is saved (`full-disk.ts`). */
-async function stop(qmp: Qmp): Promise<void> {
-  await qmp.ask('stop');
-  if (statusSchema.parse(await qmp.ask('query-status')).status === 'io-error')
-    throw new AppError('disk_full', 'No room on the disk for what the microVM writes');
+export async function partMachine(connect: ToVmm, signal: AbortSignal): Promise<void> {
+  await withDevice(connect, signal, async (qmp) => {
+    await unplug(qmp, signal);
+    await qmp.ask('stop');
+    // One that stands still for want of room stays as it is, and would be told to go on while it is saved (`full-disk.ts`).
+    if (statusSchema.parse(await qmp.ask('query-status')).status === 'io-error')
+      throw new AppError('disk_full', 'No room on the disk for what the microVM writes');
+  });
 }
 
 /** One whose vsock is on its way out loses it first: of what is half gone nobody could tell. */
-export async function goOnMachine(control: Duplex, place: VsockPlace, signal: AbortSignal): Promise<void> {
-  const qmp = await Qmp.open(control, signal);
-  while (statusSchema.parse(await qmp.ask('query-status')).status !== 'running') {
-    // Not before a migration has noticed that nobody reads it any more.
-    await qmp.ask('cont').catch(() => undefined);
-    await pause(lookMs, signal);
-  }
-  await unplug(qmp, signal);
-  await plug(qmp, place, signal);
+export async function goOnMachine(connect: ToVmm, place: VsockPlace, signal: AbortSignal): Promise<void> {
+  await withDevice(connect, signal, async (qmp) => {
+    while (statusSchema.parse(await qmp.ask('query-status')).status !== 'running') {
+      // Not before a migration has noticed that nobody reads it any more.
+      await qmp.ask('cont').catch(() => undefined);
+      await pause(lookMs, signal);
+    }
+    await unplug(qmp, signal);
+    await plug(qmp, place, signal);
+  });
+}
+
+async function withDevice(
+  connect: ToVmm,
+  signal: AbortSignal,
+  work: (qmp: Qmp) => Promise<void>,
+): Promise<void> {
+  await spokenTo(connect, { which: 'vmmDevice', signal }, async (control) =>
+    await work(await Qmp.open(control, signal)),
+  );
 }
 
 async function unplug(qmp: Qmp, signal: AbortSignal): Promise<void> {

@@ -54,9 +54,9 @@ test('emulated it has one processor, the words for its clock, room for translate
 
 test('machines of two accelerators have no template in common', () => {
   const kindOf = (accelerator: VmPlan['accelerator']): string => {
-    const still = qemu.copies?.still(vmPlan({ accelerator, cpuMilli: 1_000 }), [4096]);
-    assert.ok(still);
-    return templateKind({ root: 'vm/x', initrd: 'vm/initrd-x' }, still).kind;
+    const still = qemu.copies.still(vmPlan({ accelerator, cpuMilli: 1_000 }), [4096]);
+    const module = { root: 'vm/x', initrd: 'vm/initrd-x' };
+    return templateKind({ module, program: undefined }, still).kind;
   };
   assert.notEqual(kindOf('kvm'), kindOf('tcg'));
 });

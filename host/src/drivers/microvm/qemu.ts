@@ -9,7 +9,6 @@ import { retryMachine } from './full-disk.ts';
 import { freePagesWord, guestWords, makeUpper, networkWords } from './guest-boot.ts';
 import { goOnMachine, partMachine, saveMachine, wakeMachine } from './qemu-copies.ts';
 import { balloonMachine, machineSize } from './qemu-size.ts';
-import { memoryFirst } from './qemu-stream.ts';
 import { type Accelerator, processorsOf, sharedDir, type Vmm, type VmPlan } from './vmm.ts';
 import type { VmmCommand, VmmStart } from './vmm-channel.ts';
 
@@ -81,11 +80,10 @@ export const qemu: Vmm = {
       return started(unpack, ...goingOn(plan, memory));
     },
     words: (plan) => guestWords(plan).join(' '),
-    save: (control, signal) => saveMachine(control, sockets.memory, signal),
-    kept: memoryFirst,
     part: partMachine,
-    goOn: (control, signal) => goOnMachine(control, vsockPlace, signal),
-    wake: (control, signal) => wakeMachine(control, vsockPlace, signal),
+    save: (connect, file, bounds) => saveMachine({ connect, socket: sockets.memory }, file, bounds),
+    goOn: (connect, signal) => goOnMachine(connect, vsockPlace, signal),
+    wake: (_start, connect, signal) => wakeMachine(connect, vsockPlace, signal),
   },
   retry: retryMachine,
   sizes: { processors, of: machineSize, balloon: balloonMachine },

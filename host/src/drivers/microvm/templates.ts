@@ -13,7 +13,7 @@ import type { Log } from '@squash/base/log';
 import { fileDigest, fingerprint } from '@squash/base/file-digest';
 import { unlessAborted } from '@squash/base/unless-aborted';
 import type { DiskSweep } from '../driver.ts';
-import type { VmFiles } from './vm-module.ts';
+import type { PlannedVm } from './vm-plan.ts';
 import type { VmmStart } from './vmm-channel.ts';
 
 const templatesMax = 8;
@@ -24,7 +24,7 @@ const failedMs = 600_000;
 const kindsMax = 100;
 const folder = 'vm/templates';
 
-/** The name of a file begins with where it may be used, which is the VM module, this release's first program, and the host since it started. */
+/** The name of a file begins with where it may be used, which is the VM module and the operator's monitor, this release's first program, and the host since it started. */
 const namePattern = /^(?<place>[0-9a-f]{16})-(?<kind>[0-9a-f]{32})-(?<digest>[0-9a-f]{64})$/;
 
 export interface TemplateKind {
@@ -32,11 +32,14 @@ export interface TemplateKind {
   readonly kind: string;
 }
 
-export function templateKind({ root, initrd }: VmFiles, start: VmmStart): TemplateKind {
+export function templateKind(
+  { module: { root, initrd }, program }: Pick<PlannedVm, 'module' | 'program'>,
+  still: VmmStart,
+): TemplateKind {
   const host = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1');
   return {
-    place: digestOf([root, initrd, host]).slice(0, 16),
-    kind: digestOf(start.commands).slice(0, 32),
+    place: digestOf([root, program ?? null, initrd, host]).slice(0, 16),
+    kind: digestOf(still).slice(0, 32),
   };
 }
 

@@ -1,10 +1,10 @@
 /**
  * Saving a microVM that runs, with its memory, for another one that goes on from there.
  *
- * A VM can't be saved with its vsock device, by which it is reached. So it loses the device, stands still while its disk and its memory
- * are written, and gets it back: its processes see nothing but a leap of time, and connections to its PID 1 are made anew. A file in
- * `vm/forks` says as long as that takes that it may stand there without a device; of a daemon that died meanwhile the next one gives it
- * back.
+ * In QEMU a VM can't be saved with its vsock device, by which it is reached. So it loses the device, stands still while its disk and its memory
+ * are written, and gets it back; in Firecracker it keeps it, and the connections end. Its processes see nothing but a leap of time, and connections
+ * to its PID 1 are made anew. A file in `vm/forks` says as long as that takes that it may stand there; of a daemon that died meanwhile the next one
+ * lets it go on.
  */
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -15,9 +15,9 @@ import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import { unlessAborted } from '@squash/base/unless-aborted';
 import type { MemoryFiles } from '../driver.ts';
-import { type SavedBounds, saveDisk, saveVm, type ToVmm } from './vm-copy.ts';
-import type { MachineCopies } from './vmm.ts';
-import { streamOfVmm } from './vmm-channel.ts';
+import { saveDisk, saveVm } from './vm-copy.ts';
+import type { MachineCopies, SavedBounds } from './vmm.ts';
+import { spokenTo, type ToVmm } from './vmm-channel.ts';
 
 /** Emulated, on a busy machine, with all of its disk. */
 const saveMsMax = 600_000;
@@ -60,7 +60,7 @@ export class VmForks {
       const beganMs = performance.now();
       // Extents have heads of 16 bytes, and blocks of 4 KiB.
       const diskBytesMax = held.diskBytes + held.diskBytes / 128 + slackBytes;
-      await saveDisk(vm.connect, { disk: held.disk, file: to.disk }, { ...bounds, bytesMax: diskBytesMax });
+      await saveDisk(vm.connect, { disk: held.disk, path: to.disk }, { ...bounds, bytesMax: diskBytesMax });
       await saveVm(vm, to.memory, { ...bounds, bytesMax: held.memoryBytes + slackBytes });
       stillMs = performance.now() - beganMs;
     });
@@ -89,9 +89,7 @@ export class VmForks {
       await writeFile(mark, '');
       try {
         const partBy = AbortSignal.any([late, AbortSignal.timeout(partMsMax)]);
-        await spokenTo(vm, { which: 'vmmDevice', signal: partBy }, (control) =>
-          vm.copies.part(control, partBy),
-        );
+        await vm.copies.part(vm.connect, partBy);
         await work();
       } finally {
         // One that is to be removed is not waited for.
@@ -110,9 +108,7 @@ export class VmForks {
   /** Nothing is to be done for one whose VMM does not answer any more: what is missing shows, and it is started again. */
   async #giveBack(vm: RunningVm, msMax = partMsMax): Promise<void> {
     const signal = AbortSignal.timeout(msMax);
-    await spokenTo(vm, { which: 'vmmDevice', signal }, (control) => vm.copies.goOn(control, signal)).catch(
-      () => undefined,
-    );
+    await vm.copies.goOn(vm.connect, signal).catch(() => undefined);
   }
 }
 
@@ -131,23 +127,10 @@ export async function controlled<T>(
   work: (control: Duplex) => Promise<T>,
 ): Promise<T> {
   try {
-    return await spokenTo(vm, { which: 'vmmControl', signal }, work);
+    return await spokenTo(vm.connect, { which: 'vmmControl', signal }, work);
   } catch (cause) {
     if (cause instanceof AppError) throw cause;
     if (signal.reason instanceof AppError) throw signal.reason;
     throw new AppError('guest_failed', 'The VMM does not answer as it should', { cause });
-  }
-}
-
-async function spokenTo<T>(
-  vm: Pick<RunningVm, 'connect'>,
-  { which, signal }: { readonly which: 'vmmControl' | 'vmmDevice'; readonly signal: AbortSignal },
-  work: (control: Duplex) => Promise<T>,
-): Promise<T> {
-  const control = await streamOfVmm(await vm.connect(signal), which, signal);
-  try {
-    return await work(control);
-  } finally {
-    control.destroy();
   }
 }

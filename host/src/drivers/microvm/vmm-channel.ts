@@ -13,11 +13,12 @@ export interface VmmCommand {
   /**
    * `make`: where `path` is not there it runs, makes `path` with `.new` behind it, and that gets its name when it has ended well.
    * `unpack`: as `make`, of the disk's stream that its one word names (`native/vmm/disk.h`); the VM goes on from a memory in which its guest takes connections.
+   * `behind`: the same, of what lies in the file of its first word behind as many bytes as the second says.
    * `memory`: the guest's, filled from the file that its one word names (`native/vmm/memory.h`); the commands behind it have it at descriptor 4.
    * `files`: as `stay`, and it keeps the sandbox’s capabilities, for it serves the guest files with their owners.
    * `stay`: it belongs to the VM, and its end is the VM's; the next one waits until somebody listens at `path`, where it has one.
    */
-  readonly how: 'make' | 'unpack' | 'memory' | 'stay' | 'files';
+  readonly how: 'make' | 'unpack' | 'behind' | 'memory' | 'stay' | 'files';
   readonly path?: string;
   readonly argv: readonly string[];
 }
@@ -28,7 +29,21 @@ export interface VmmStart {
   /** Where the VMM itself listens. */
   readonly control: string;
   readonly commands: readonly VmmCommand[];
+  /** What the VMM is asked there, where its command does not say what machine it is. */
+  readonly asks?: readonly VmmAsk[];
+  /** Of a machine that is to be copied, where nothing else says them. */
+  readonly lowerBytes?: readonly number[];
 }
+
+/** A request of a VMM's REST API. */
+export interface VmmAsk {
+  readonly method: 'GET' | 'PUT' | 'PATCH';
+  readonly path: string;
+  readonly body?: Readonly<Record<string, unknown>>;
+}
+
+/** A fresh stream to squash-vmm. */
+export type ToVmm = (signal: AbortSignal) => Promise<Duplex>;
 
 /** An `ok` frame with nothing in it, or an `error` frame with its text. */
 const answerBytesMax = 65_536;
@@ -60,14 +75,40 @@ export async function throughToGuest(stream: Duplex, signal?: AbortSignal): Prom
 /** The stream to the VMM's control socket, or the one that its guest's memory will come by, or of its guest's disk. @throws guest_failed */
 export async function streamOfVmm(
   stream: Duplex,
-  which: 'vmmControl' | 'vmmDevice' | 'vmmMemory' | { readonly disk: string },
+  which: VmmStream,
   signal: AbortSignal,
 ): Promise<Duplex> {
-  const request =
-    typeof which === 'string' ? encodeFields(which, []) : encodeFields('vmmDisk', [['path', which.disk]]);
-  const answered = await ask(stream, request, signal);
+  const answered = await ask(stream, requestOf(which), signal);
   // Who reads it is told; until then nobody would be there.
   return answered.on('error', () => undefined);
+}
+
+type VmmStream =
+  | 'vmmControl'
+  | 'vmmDevice'
+  | 'vmmMemory'
+  | { readonly disk: string }
+  | { readonly taken: string };
+
+function requestOf(which: VmmStream): Uint8Array {
+  if (typeof which === 'string') return encodeFields(which, []);
+  return 'disk' in which
+    ? encodeFields('vmmDisk', [['path', which.disk]])
+    : encodeFields('vmmTaken', [['path', which.taken]]);
+}
+
+/** With a stream to the VMM's control socket; one of `vmmDevice` lets nobody through to the guest meanwhile. */
+export async function spokenTo<T>(
+  connect: ToVmm,
+  { which, signal }: { readonly which: 'vmmControl' | 'vmmDevice'; readonly signal: AbortSignal },
+  work: (control: Duplex) => Promise<T>,
+): Promise<T> {
+  const control = await streamOfVmm(await connect(signal), which, signal);
+  try {
+    return await work(control);
+  } finally {
+    control.destroy();
+  }
 }
 
 /** Of a stream to the guest of a machine that was copied: resolves when its PID 1 takes connections. @throws guest_failed */

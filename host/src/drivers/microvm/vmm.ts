@@ -1,8 +1,9 @@
 /** What the microVM driver asks of a virtual machine's monitor (VMM). All that is not here is the same for each of them. */
+import type { FileHandle } from 'node:fs/promises';
 import type { Duplex } from 'node:stream';
 import type { MountSpec } from '../driver.ts';
 import type { LaunchStart } from '../../launch/launch-fields.ts';
-import type { VmmStart } from './vmm-channel.ts';
+import type { ToVmm, VmmStart } from './vmm-channel.ts';
 
 /** What carries a guest's code out: the processor, or an emulator of one (QEMU's name of it). */
 export type Accelerator = 'kvm' | 'tcg';
@@ -64,11 +65,11 @@ export interface Vmm {
   devices?(plan: VmPlan): NonNullable<LaunchStart['vmmDevices']>;
   /** What squash-vmm starts for a machine that boots. */
   start(plan: VmPlan): VmmStart;
-  /** Where the machine does not boot by itself then: `open` gives streams to its control socket. @throws vm_unavailable, launch_failed */
-  boot?(plan: VmPlan, open: () => Promise<Duplex>, signal: AbortSignal): Promise<void>;
+  /** Where the machine does not boot by itself then: tells it what `start` asks. @throws vm_unavailable, launch_failed */
+  boot?(start: VmmStart, connect: ToVmm, signal: AbortSignal): Promise<void>;
   /** Of one that stands still where the host's disk has no room. @param control a stream of its control socket */
   retry?(control: Duplex, signal: AbortSignal): Promise<void>;
-  readonly copies?: MachineCopies;
+  readonly copies: MachineCopies;
   readonly sizes?: MachineSizes;
 }
 
@@ -96,11 +97,18 @@ export interface SavedParts {
   readonly disk: string;
 }
 
-/** How a machine is saved with its memory, and goes on as another one. Streams are those of the VMM's control socket. */
+export interface SavedBounds {
+  readonly bytesMax: number;
+  /** Whether the host's disk has more left than is to stay free. */
+  readonly hasRoom: () => boolean;
+  readonly giveUp: AbortSignal;
+}
+
+/** How a machine is saved with its memory, and goes on as another one. */
 export interface MachineCopies {
   /**
    * A machine to be copied: it waits before it reads a disk and hears of anything by which the plans of one kind differ. Its disks are
-   * empty ones, of these sizes.
+   * of these sizes.
    */
   still(plan: VmPlan, lowerBytes: readonly number[]): VmmStart;
   /** One that goes on from the file `memory` in the VMM's root, where another of its kind was saved. */
@@ -109,14 +117,12 @@ export interface MachineCopies {
   fork(plan: VmPlan, saved: SavedParts): VmmStart;
   /** What the other was not told: `squash.` words for the guest. */
   words(plan: VmPlan): string;
-  /** Takes away from a machine that runs what can't be saved, which is the way to its guest, and holds it still. */
-  part(control: Duplex, signal: AbortSignal): Promise<void>;
+  /** Takes away from a machine that runs what can't be saved, and holds it still. @throws disk_full */
+  part(connect: ToVmm, signal: AbortSignal): Promise<void>;
+  /** Writes the memory of one that was parted to a file that is new. @throws guest_failed, disk_full */
+  save(connect: ToVmm, file: FileHandle, bounds: SavedBounds): Promise<void>;
   /** Lets it go on, and gives it back what it lacks. Of one in any state between the two. */
-  goOn(control: Duplex, signal: AbortSignal): Promise<void>;
-  /** Writes the memory to the stream that squash-vmm gives of it. */
-  save(control: Duplex, signal: AbortSignal): Promise<void>;
-  /** What of that stream goes into the file. */
-  kept(memory: AsyncIterable<Buffer>): AsyncIterable<Buffer>;
-  /** Resolves when it goes on, and the guest can be reached as soon as it looks. */
-  wake(control: Duplex, signal: AbortSignal): Promise<void>;
+  goOn(connect: ToVmm, signal: AbortSignal): Promise<void>;
+  /** Of one that was started so from what was saved: resolves when it goes on, and the guest can be reached as soon as it looks. */
+  wake(start: VmmStart, connect: ToVmm, signal: AbortSignal): Promise<void>;
 }
