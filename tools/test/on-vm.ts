@@ -201,6 +201,7 @@ export const besides: readonly { readonly why: string; readonly files: readonly 
     why: 'about microVMs, and says itself what is one',
     files: [
       'tests/e2e/firecracker.test.ts',
+      'tests/e2e/firecracker-memory.test.ts',
       'tests/e2e/microvm-fork.test.ts',
       'tests/e2e/microvm-kvm.test.ts',
       'tests/e2e/microvm-limits.test.ts',

@@ -120,6 +120,7 @@ export const inTurns: readonly (readonly string[])[] = [
     'tests/vm/apparmor.test.ts',
   ],
   [
+    'tests/e2e/firecracker-memory.test.ts',
     'tests/e2e/microvm-limits.test.ts',
     'tests/e2e/presets.test.ts',
     'tests/e2e/python-contexts.test.ts',

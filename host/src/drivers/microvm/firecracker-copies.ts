@@ -34,7 +34,10 @@ export function firecrackerMib({ memoryBytes }: Pick<VmPlan, 'memoryBytes'>): nu
 }
 
 /** What squash-vmm does before a machine goes on from such a file, and what Firecracker is asked then. @param memory in the VMM's root */
-export function goingOn(plan: VmPlan, memory: string): { readonly command: VmmCommand; readonly ask: VmmAsk } {
+export function goingOn(
+  plan: VmPlan,
+  memory: string,
+): { readonly command: VmmCommand; readonly ask: VmmAsk } {
   const memoryBytes = firecrackerMib(plan) * bytesPerMib;
   const body = {
     snapshot_path: stateFile,

@@ -46,7 +46,10 @@ export function firecracker(program: FirecrackerProgram): Vmm {
     boot: startMachine,
     copies: {
       // Its disks are the real ones, of which the guest reads nothing before it is told who it is.
-      still: (plan, lowerBytes) => ({ ...started(requests(plan, stillWords(plan)), makeUpper(plan)), lowerBytes }),
+      still: (plan, lowerBytes) => ({
+        ...started(requests(plan, stillWords(plan)), makeUpper(plan)),
+        lowerBytes,
+      }),
       copy(plan, memory) {
         const { ask, command } = goingOn(plan, memory);
         return started([ask], makeUpper(plan), command);
@@ -136,7 +139,12 @@ const kernelWords = [
 ];
 
 function bootWords(plan: VmPlan): readonly string[] {
-  return [...kernelWords, `squash.time=${plan.unixSeconds}`, ...guestWords(plan), ...networkWords(plan, network)];
+  return [
+    ...kernelWords,
+    `squash.time=${plan.unixSeconds}`,
+    ...guestWords(plan),
+    ...networkWords(plan, network),
+  ];
 }
 
 function stillWords(plan: VmPlan): readonly string[] {

@@ -231,8 +231,7 @@ export class MicrovmDriver extends NamespaceDriver {
     const { copies } = this.#vmm;
     if (spec.mounts.length > 0 || !this.#options.hasRoom()) return undefined;
     const still = stillOf(vm, copies, this.#options.dataDir);
-    const make = (path: string): Promise<void> =>
-      this.#inTurn(vm, () => this.#makeTemplate(vm, still, path));
+    const make = (path: string): Promise<void> => this.#inTurn(vm, () => this.#makeTemplate(vm, still, path));
     const kind = templateKind(vm, still);
     const template = await this.#templates.get(kind, this.#isNew(spec) ? make : undefined, signal);
     signal?.throwIfAborted();

@@ -41,8 +41,10 @@ export async function saveMachine(
   const memory = await streamOfVmm(await connect(signal), 'vmmMemory', signal);
   const end = (): void => void memory.destroy();
   signal.addEventListener('abort', end);
-  const told = spokenTo(connect, { which: 'vmmControl', signal }, async (control) =>
-    await migrate(await Qmp.open(control, signal), socket, signal),
+  const told = spokenTo(
+    connect,
+    { which: 'vmmControl', signal },
+    async (control) => await migrate(await Qmp.open(control, signal), socket, signal),
   );
   try {
     await Promise.all([appendStream(memoryFirst(memory), file, bounds), told]);
@@ -106,8 +108,10 @@ async function withDevice(
   signal: AbortSignal,
   work: (qmp: Qmp) => Promise<void>,
 ): Promise<void> {
-  await spokenTo(connect, { which: 'vmmDevice', signal }, async (control) =>
-    await work(await Qmp.open(control, signal)),
+  await spokenTo(
+    connect,
+    { which: 'vmmDevice', signal },
+    async (control) => await work(await Qmp.open(control, signal)),
   );
 }
 

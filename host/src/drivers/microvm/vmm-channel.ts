@@ -73,11 +73,7 @@ export async function throughToGuest(stream: Duplex, signal?: AbortSignal): Prom
 }
 
 /** The stream to the VMM's control socket, or the one that its guest's memory will come by, or of its guest's disk. @throws guest_failed */
-export async function streamOfVmm(
-  stream: Duplex,
-  which: VmmStream,
-  signal: AbortSignal,
-): Promise<Duplex> {
+export async function streamOfVmm(stream: Duplex, which: VmmStream, signal: AbortSignal): Promise<Duplex> {
   const answered = await ask(stream, requestOf(which), signal);
   // Who reads it is told; until then nobody would be there.
   return answered.on('error', () => undefined);

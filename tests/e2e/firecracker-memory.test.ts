@@ -1,0 +1,188 @@
+/**
+ * MicroVMs of Firecracker that go on from a memory, through the API: that of a template, of one that runs, of a snapshot. Where
+ * SQUASH_FIRECRACKER names the real one, with KVM, it is what runs; else a stand-in that takes the same requests, with guests of QEMU.
+ */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { squashOk } from '../support/cli.ts';
+import { debianModules, vmModule } from '../support/clients-layer.ts';
+import { type Answer, TestDaemon } from '../support/daemon.ts';
+import { firecrackerProgram, isRealFirecracker, isTunOpen } from '../support/firecracker-program.ts';
+import { processesOf } from '../support/leaks.ts';
+import { ownedPrefix } from '../support/owned-directory.ts';
+import { waitFor } from '../support/wait.ts';
+
+const sandboxes = '/v1/sandboxes';
+const memoryMb = 128;
+const skip = !isTunOpen && 'only root may open /dev/net/tun here';
+let directory: string;
+let daemon: TestDaemon;
+let source: string;
+
+before(async () => {
+  directory = await mkdtemp(join(tmpdir(), ownedPrefix('firecracker-memory')));
+  chmodSync(directory, 0o755);
+  daemon = await TestDaemon.start({
+    modules: { ...(await debianModules()), '900-vmm': await vmModule() },
+    env: { SQUASH_BACKEND: 'firecracker', SQUASH_FIRECRACKER: firecrackerProgram(directory) },
+  });
+});
+after(async () => {
+  await daemon[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true });
+});
+
+async function send(method: string, path: string, body?: unknown): Promise<Answer> {
+  const answer = await daemon.request(method, path, body);
+  assert.ok(answer.status < 300, answer.text);
+  return answer;
+}
+
+async function create(body?: object): Promise<string> {
+  const plain = { from: { layers: ['000-base-debian'] }, memory_mb: memoryMb };
+  return (await send('POST', sandboxes, body ?? plain)).json.id;
+}
+
+async function output(id: string, cmd: string): Promise<string> {
+  const { json } = await send('POST', `/cgi-bin/api/sandboxes/${id}/exec`, { cmd });
+  assert.equal(json.exit_code, 0, json.stderr);
+  return json.stdout.trim();
+}
+
+function namesIn(folder: string): readonly string[] {
+  const path = join(daemon.dataDir, folder);
+  return existsSync(path) ? readdirSync(path).sort() : [];
+}
+
+/** What is kept no longer than a start takes. */
+function leftovers(): readonly string[] {
+  const uppers = readdirSync(join(daemon.dataDir, 'sandboxes')).flatMap((id) =>
+    namesIn(`sandboxes/${id}/uppers`).flatMap((upper) => namesIn(`sandboxes/${id}/uppers/${upper}/data`)),
+  );
+  const ours = namesIn('tmp').filter((name) => /^(memory|disk|template)-/.test(name));
+  return [...ours, ...namesIn('vm/forks'), ...uppers.filter((name) => name.startsWith('saved.'))];
+}
+
+const vmms = () =>
+  processesOf(daemon.dataDir).filter(({ command }) => command.includes('/usr/bin/firecracker'));
+
+/** Of a program that holds them in its memory: a word of its own, and how far it has counted. */
+async function counted(id: string): Promise<{ readonly word: string; readonly count: number }> {
+  const [word = '', count = '0'] = (await output(id, 'cat /dev/shm/n 2>/dev/null || :')).split(' ');
+  return { word, count: Number(count) };
+}
+
+async function goesOn(id: string, than: number): Promise<void> {
+  await waitFor('it to count on', async () => (await counted(id)).count > than, 30_000);
+}
+
+const counts =
+  'w=$(head -c 8 /dev/urandom | od -An -tx1 | tr -d " "); i=0; while :; do i=$((i+1)); echo $w $i >/dev/shm/.n; mv /dev/shm/.n /dev/shm/n; sleep 0.2; done';
+
+test('the first of a kind boots; all others have one file of memory, and are machines of their own', {
+  skip,
+}, async (t) => {
+  t.diagnostic(isRealFirecracker ? 'shown with the real Firecracker' : 'shown with the stand-in');
+  source = await create();
+  assert.doesNotMatch(await output(source, 'cat /proc/cmdline'), /squash\.copied/);
+  assert.deepEqual(namesIn('vm/templates'), []);
+  const copies = [await create(), await create()];
+  const [template = '', ...others] = namesIn('vm/templates');
+  assert.deepEqual(others, []);
+  const path = join(daemon.dataDir, 'vm/templates', template);
+  const { size, blocks } = statSync(path);
+  assert.ok(size > memoryMb * 1_048_576, 'the state is behind the memory');
+  assert.ok(blocks * 512 < size, 'what is empty takes no room');
+  for (const id of copies) {
+    assert.match(await output(id, 'cat /proc/cmdline'), /squash\.copied=1/);
+    assert.equal(
+      await output(id, 'hostname; cat /etc/hostname 2>/dev/null || :; wc -l </proc/swaps'),
+      `${id}\n1`,
+    );
+    await output(id, 'head -c 8000000 /dev/urandom >/dev/shm/written; echo own >/root/own; sync');
+  }
+  for (const cmd of [
+    'cat /proc/sys/kernel/random/boot_id',
+    'cat /proc/sys/kernel/random/uuid',
+    'head -c 16 /dev/urandom | od -An -tx1',
+  ])
+    assert.equal(new Set(await Promise.all(copies.map((id) => output(id, cmd)))).size, 2, cmd);
+  const told = Number(await output(copies[0]!, 'date +%s%3N'));
+  assert.ok(Math.abs(told - Date.now()) < 5000, `${told - Date.now()} ms off`);
+  // Both have it before them, and what they have written is not in it.
+  if (process.getuid?.() === 0) {
+    const inode = statSync(path).ino;
+    const seen = vmms().map(
+      ({ pid }) => statSync(`/proc/${pid}/root/drives/memory`, { throwIfNoEntry: false })?.ino,
+    );
+    assert.equal(seen.filter((each) => each === inode).length, 2);
+  }
+  assert.ok(template.endsWith(createHash('sha256').update(readFileSync(path)).digest('hex')));
+  assert.deepEqual(leftovers(), []);
+  for (const id of copies) await send('DELETE', `${sandboxes}/${id}`);
+});
+
+test('a fork with its memory goes on beside the one that it was made of', { skip }, async () => {
+  await output(source, 'echo before >/root/file');
+  await output(source, `nohup sh -c '${counts}' >/dev/null 2>&1 &`);
+  await goesOn(source, 0);
+  const then = await counted(source);
+  const copy = (await squashOk(daemon, ['fork', '--with-memory', source])).trim().split('\n').at(-1)!;
+  for (const id of [source, copy]) {
+    const now = await counted(id);
+    assert.equal(now.word, then.word);
+    await goesOn(id, Math.max(now.count, then.count));
+    assert.equal(await output(id, 'cat /root/file; hostname'), `before\n${id}`);
+    await output(id, `echo ${id} >/root/mine; sync`);
+  }
+  assert.equal(await output(source, 'cat /root/mine'), source);
+  assert.equal(await output(copy, 'cat /root/mine'), copy);
+  assert.deepEqual(leftovers(), []);
+  await send('DELETE', `${sandboxes}/${copy}`);
+});
+
+test('others go on from a snapshot with memory, behind a restart, and so does the one that it is of', {
+  skip,
+}, async () => {
+  const then = await counted(source);
+  await squashOk(daemon, ['snapshot', '--with-memory', source, 'live']);
+  await goesOn(source, then.count);
+  await output(source, 'echo after >/root/file');
+  assert.deepEqual(namesIn(`sandboxes/${source}/snapshots`), ['live.disk', 'live.memory', 'live.squashfs']);
+  await daemon.kill();
+  await daemon.start();
+  const other = await create({ from: { sandbox: source, snapshot: 'live' }, memory: true });
+  await send('POST', `${sandboxes}/${source}/restore`, { snapshot: 'live', memory: true });
+  for (const id of [other, source]) {
+    const now = await counted(id);
+    assert.equal(now.word, then.word);
+    await goesOn(id, now.count);
+    assert.equal(await output(id, 'cat /root/file; hostname'), `before\n${id}`);
+  }
+  assert.deepEqual(leftovers(), []);
+});
+
+test('a daemon that dies while one is saved leaves nothing of that, and it goes on', { skip }, async () => {
+  const then = await counted(source);
+  daemon
+    .request('POST', `${sandboxes}/${source}/snapshots`, { label: 'half', memory: true })
+    .catch(() => undefined); // Nobody is there to answer.
+  await waitFor('it to be under way', () => namesIn('vm/forks').length > 0, 30_000);
+  await daemon.kill();
+  await daemon.start();
+  await goesOn(source, then.count);
+  assert.equal((await counted(source)).word, then.word);
+  assert.deepEqual(leftovers(), []);
+  assert.deepEqual(namesIn(`sandboxes/${source}/snapshots`), ['live.disk', 'live.memory', 'live.squashfs']);
+});
+
+test('nothing is left of them when they are gone', { skip }, async () => {
+  for (const { id } of (await send('GET', sandboxes)).json.items) await send('DELETE', `${sandboxes}/${id}`);
+  assert.deepEqual(vmms(), []);
+  assert.deepEqual(leftovers(), []);
+});
