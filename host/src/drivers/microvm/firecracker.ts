@@ -30,7 +30,7 @@ const network = { device: 'tap0', address: '198.18.0.3/24', gateway: '198.18.0.1
 
 export function firecracker(program: FirecrackerProgram): Vmm {
   return {
-    can: { files: false, emulation: false },
+    can: { files: false, emulation: false, memoryFile: true },
     // Of its 17 places, besides: upper, vsock, network, random numbers, balloon.
     disksMax: 12,
     // It takes some MiB itself; the rest is page tables and buffers of a guest that does its worst.

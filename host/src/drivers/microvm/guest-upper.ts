@@ -11,6 +11,7 @@ import { isDiskFull } from '@squash/base/errno';
 import type { GuestClient } from '../../guest/client.ts';
 import { GuestErrno } from '../../guest/guest-error.ts';
 import type { LaunchClient } from '../../launch/launch-client.ts';
+import type { SavedBounds } from './vmm.ts';
 
 export interface GuestUpperOptions {
   readonly dataDir: string;
@@ -18,7 +19,7 @@ export interface GuestUpperOptions {
   /** Of the layer. */
   readonly bytesMax: number;
   /** Whether the host's disk has more left than is to stay free. */
-  readonly hasRoom: () => boolean;
+  readonly hasRoom: SavedBounds['hasRoom'];
 }
 
 /** A file of very many pieces has holes told as zeros, so a tar may be longer than the disk it comes from; a guest that goes on and on is cut off. */

@@ -46,7 +46,7 @@ import { LayerImages } from './layer-images.ts';
 import { checkKind, machineKind, stillOf } from './machine-kind.ts';
 import { StartTurns } from './start-turns.ts';
 import { templateKind, type Templates } from './templates.ts';
-import { reachGuest, renewVm, saveVm, waitsToBeCopied } from './vm-copy.ts';
+import { checkRoom, reachGuest, renewVm, saveVm, waitsToBeCopied } from './vm-copy.ts';
 import { type RunningVm, VmForks } from './vm-fork.ts';
 import { checkSize, limitVm } from './vm-limits.ts';
 import { type VmFiles, VmModule } from './vm-module.ts';
@@ -104,9 +104,9 @@ export class MicrovmDriver extends NamespaceDriver {
     super(options);
     this.#vmm = options.vmm;
     const { dataDir, launcher, vmm } = options;
-    const hasRoom = (): boolean => {
+    const hasRoom = (bytes = 0): boolean => {
       const { availableBytes, markBytes } = this.room().disk;
-      return availableBytes > markBytes;
+      return availableBytes - bytes > markBytes;
     };
     this.#options = { dataDir, launcher, bytesMax: options.snapshotBytesMax, hasRoom };
     this.#module = new VmModule({
@@ -313,7 +313,10 @@ export class MicrovmDriver extends NamespaceDriver {
   /** In the sandbox that is about to start, and that is new: to its disk nothing is written. */
   async #makeTemplate(vm: PlannedVm, still: VmmStart, path: string): Promise<void> {
     const { copies } = this.#vmm;
-    const bounds = { bytesMax: vm.plan.memoryBytes + templateSlackBytes, hasRoom: this.#options.hasRoom };
+    const { memoryBytes } = vm.plan;
+    const { hasRoom } = this.#options;
+    const bounds = { bytesMax: memoryBytes + templateSlackBytes, hasRoom };
+    checkRoom(hasRoom, memoryBytes);
     await this.#run(vm, [], async ({ connect, giveUp, console }) => {
       await this.#bootVmm(connect, still, giveUp);
       await console.until(waitsToBeCopied, giveUp);
@@ -331,7 +334,7 @@ export class MicrovmDriver extends NamespaceDriver {
   ): Promise<RunningSandbox> {
     const mounts = launchMounts(sharedMounts(spec.mounts), this.#options.dataDir);
     const running = await this.startAs(
-      { ...spec, limits: vmmLimits(spec.limits, this.#vmm.overheadBytes(plan.accelerator)) },
+      { ...spec, limits: vmmLimits(spec.limits, this.#vmm, plan.accelerator) },
       {
         vmm: true,
         lowers: [...(program === undefined ? [] : [program]), module.root],

@@ -51,7 +51,7 @@ function copiedOption(plan: VmPlan): Option {
 }
 
 export const qemu: Vmm = {
-  can: { files: true, emulation: true },
+  can: { files: true, emulation: true, memoryFile: false },
   /** Of its 24 places, besides: an upper, a network, and what may come. */
   disksMax: 16,
   /** QEMU, page tables, the vsock device, translated code. */

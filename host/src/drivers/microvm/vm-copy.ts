@@ -75,7 +75,12 @@ export async function appendStream(
 export function checkSaved(bytes: number, { bytesMax, hasRoom }: SavedBounds): void {
   if (bytes > bytesMax)
     throw new AppError('guest_failed', `The VMM told more than ${bytesMax} bytes of its guest`);
-  if (!hasRoom()) throw new AppError('disk_full', 'No room on the disk for the memory of a microVM');
+  checkRoom(hasRoom);
+}
+
+/** @param bytes that will be needed @throws disk_full */
+export function checkRoom(hasRoom: SavedBounds['hasRoom'], bytes?: number): void {
+  if (!hasRoom(bytes)) throw new AppError('disk_full', 'No room on the disk for the memory of a microVM');
 }
 
 async function withNew(path: string, work: (file: FileHandle) => Promise<void>): Promise<void> {

@@ -15,7 +15,7 @@ import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import { unlessAborted } from '@squash/base/unless-aborted';
 import type { MemoryFiles } from '../driver.ts';
-import { saveDisk, saveVm } from './vm-copy.ts';
+import { checkRoom, saveDisk, saveVm } from './vm-copy.ts';
 import type { MachineCopies, SavedBounds } from './vmm.ts';
 import { spokenTo, type ToVmm } from './vmm-channel.ts';
 
@@ -53,6 +53,8 @@ export class VmForks {
     held: { readonly disk: string; readonly diskBytes: number; readonly memoryBytes: number },
     { to, giveUp }: { readonly to: MemoryFiles; readonly giveUp: AbortSignal },
   ): Promise<number> {
+    // One that writes its memory in its own root asks nobody.
+    checkRoom(this.#hasRoom, held.memoryBytes);
     const late = AbortSignal.any([giveUp, AbortSignal.timeout(saveMsMax)]);
     const bounds = { hasRoom: this.#hasRoom, giveUp: late };
     let stillMs = 0;

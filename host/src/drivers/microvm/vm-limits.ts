@@ -44,7 +44,7 @@ export async function limitVm(
   if (wanted > memoryBytes)
     throw refusal(vm, `has ${mibOf(memoryBytes)} MiB of memory at most while it runs`);
   const hold = async (held: SandboxLimits): Promise<void> =>
-    await vm.hold(vmmLimits(held, vm.vmm.overheadBytes(accelerator)));
+    await vm.hold(vmmLimits(held, vm.vmm, accelerator));
   const balloon = async (bytes: number): Promise<void> => {
     const signal = within(giveMsMax);
     await controlled(vm, signal, (control) => sizes.balloon(control, bytes, signal));

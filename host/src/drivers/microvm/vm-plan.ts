@@ -11,7 +11,7 @@ import {
   vmMemoryBytesMin,
 } from '../driver.ts';
 import type { VmFiles } from './vm-module.ts';
-import type { VmPlan } from './vmm.ts';
+import type { Accelerator, Vmm, VmPlan } from './vmm.ts';
 
 /** One that is to be started. */
 export interface PlannedVm {
@@ -83,13 +83,19 @@ export function planOf(
 }
 
 /** Of the group that the VMM is in: the guest's memory is a part of it. */
-export function vmmLimits(limits: SandboxLimits, overheadBytes: number): SandboxLimits {
+export function vmmLimits(
+  limits: SandboxLimits,
+  { can, overheadBytes }: Pick<Vmm, 'can' | 'overheadBytes'>,
+  accelerator: Accelerator,
+): SandboxLimits {
   const memoryBytes = guestMemoryBytes(limits);
+  const { upperBytesMax: diskBytes } = limits;
+  // Also where no VMM writes it the guest's memory is a file by whose size a process can be held.
+  const written = can.memoryFile ? diskBytes + memoryBytes : Math.max(diskBytes, memoryBytes);
   return {
     ...limits,
-    memoryBytesMax: memoryBytes + overheadBytes,
-    // Also the guest's memory is a file by whose size a process can be held.
-    upperBytesMax: Math.max(limits.upperBytesMax, memoryBytes) + upperSlackBytes,
+    memoryBytesMax: memoryBytes + overheadBytes(accelerator),
+    upperBytesMax: written + upperSlackBytes,
   };
 }
 

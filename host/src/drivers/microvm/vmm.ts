@@ -52,6 +52,8 @@ export interface Vmm {
     readonly files: boolean;
     /** A guest without KVM. */
     readonly emulation: boolean;
+    /** A copy of the guest's memory in its own root, beside the disk. */
+    readonly memoryFile: boolean;
   };
   /** How many read-only disks its machine has places for. */
   readonly disksMax: number;
@@ -99,8 +101,8 @@ export interface SavedParts {
 
 export interface SavedBounds {
   readonly bytesMax: number;
-  /** Whether the host's disk has more left than is to stay free. */
-  readonly hasRoom: () => boolean;
+  /** Whether the host's disk has so many bytes, or any, more than is to stay free. */
+  readonly hasRoom: (bytes?: number) => boolean;
   readonly giveUp: AbortSignal;
 }
 
