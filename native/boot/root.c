@@ -59,7 +59,7 @@ void root_begin(const struct settings *settings) {
   static bool is_begun;
   char serial[24];
   struct drive first = lower_drive(settings, 0, serial);
-  /* Without names they are the real ones from the start, of which a machine that is to be copied may know nothing. */
+  /* Where drives have no names the way to the host is there from the start, and nobody waits for it. */
   if (is_begun || settings->ordered != 0 || !drive_begins(&first, "hsqs")) return;
   is_begun = true;
   mount_drives(settings, false);

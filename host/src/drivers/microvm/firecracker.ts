@@ -45,7 +45,6 @@ export function firecracker(program: FirecrackerProgram): Vmm {
     start: (plan) => started(bootRequests(plan), makeUpper(plan)),
     boot: startMachine,
     copies: {
-      // Its disks are the real ones, of which the guest reads nothing before it is told who it is.
       still: (plan, lowerBytes) => ({
         ...started(requests(plan, stillWords(plan)), makeUpper(plan)),
         lowerBytes,

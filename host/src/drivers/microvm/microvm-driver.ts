@@ -58,6 +58,7 @@ import {
   upperFile,
   vmmLimits,
   vmWarnings,
+  withEmptyDrives,
 } from './vm-plan.ts';
 import { type Accelerator, sharedMounts, type Vmm } from './vmm.ts';
 import { ConsoleTail, startVmm, throughToGuest, type ToVmm, type VmmStart } from './vmm-channel.ts';
@@ -314,14 +315,16 @@ export class MicrovmDriver extends NamespaceDriver {
   async #makeTemplate(vm: PlannedVm, still: VmmStart, path: string): Promise<void> {
     const { copies } = this.#vmm;
     const { memoryBytes } = vm.plan;
-    const { hasRoom } = this.#options;
+    const { dataDir, hasRoom } = this.#options;
     const bounds = { bytesMax: memoryBytes + templateSlackBytes, hasRoom };
     checkRoom(hasRoom, memoryBytes);
-    await this.#run(vm, [], async ({ connect, giveUp, console }) => {
-      await this.#bootVmm(connect, still, giveUp);
-      await console.until(waitsToBeCopied, giveUp);
-      await copies.part(connect, giveUp);
-      await saveVm({ connect, copies }, path, { ...bounds, giveUp });
+    await withEmptyDrives(vm, { dataDir, bytes: still.lowerBytes ?? [] }, async (empty) => {
+      await this.#run(empty, [], async ({ connect, giveUp, console }) => {
+        await this.#bootVmm(connect, still, giveUp);
+        await console.until(waitsToBeCopied, giveUp);
+        await copies.part(connect, giveUp);
+        await saveVm({ connect, copies }, path, { ...bounds, giveUp });
+      });
     });
     await super.stop(vm.spec.id);
   }

@@ -1,5 +1,8 @@
 /** What a sandbox's start and limits are to a machine, and to the group that its VMM is in. */
+import { randomBytes } from 'node:crypto';
+import { chmod, rm, truncate, writeFile } from 'node:fs/promises';
 import { totalmem } from 'node:os';
+import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import { systemClock } from '@squash/base/clock';
 import type { LaunchMount } from '../../launch/launch-fields.ts';
@@ -101,4 +104,25 @@ export function vmmLimits(
 
 export function image(source: string, target: string): LaunchMount {
   return { mode: 'ro', kind: 'file', identity: '-', source, target };
+}
+
+/** With disks in the places of its own that are as large, and empty. They are gone when `work` ends. */
+export async function withEmptyDrives(
+  vm: PlannedVm,
+  { dataDir, bytes }: { readonly dataDir: string; readonly bytes: readonly number[] },
+  work: (vm: PlannedVm) => Promise<void>,
+): Promise<void> {
+  const names = bytes.map(() => `tmp/empty-${randomBytes(6).toString('hex')}`);
+  try {
+    for (const [at, name] of names.entries()) {
+      await writeFile(join(dataDir, name), '', { flag: 'wx' });
+      await truncate(join(dataDir, name), bytes[at]);
+      // The VMM is not the daemon's id.
+      await chmod(join(dataDir, name), 0o644);
+    }
+    const drives = vm.drives.map((drive, at) => image(names[at] ?? drive.source, drive.target));
+    await work({ ...vm, drives });
+  } finally {
+    await Promise.all(names.map((name) => rm(join(dataDir, name), { force: true })));
+  }
 }

@@ -31,7 +31,7 @@ export interface VmmStart {
   readonly commands: readonly VmmCommand[];
   /** What the VMM is asked there, where its command does not say what machine it is. */
   readonly asks?: readonly VmmAsk[];
-  /** Of a machine that is to be copied, where nothing else says them. */
+  /** Of the disks of a machine that is to be copied, which are empty files in the places of the real ones. Where there are none its command has them. */
   readonly lowerBytes?: readonly number[];
 }
 
