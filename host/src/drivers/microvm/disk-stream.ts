@@ -77,7 +77,8 @@ class Pieces {
       this.#held.push(next.value);
       this.#heldBytes += next.value.length;
     }
-    const all = this.#held.length === 1 ? this.#held[0]! : Buffer.concat(this.#held);
+    const [first] = this.#held;
+    const all = first !== undefined && this.#held.length === 1 ? first : Buffer.concat(this.#held);
     this.#held = [all.subarray(bytes)];
     this.#heldBytes -= bytes;
     return all.subarray(0, bytes);
