@@ -8,6 +8,7 @@
 enum { DEPTH_MAX = 8 };
 
 static const char *object_of(const char **at, struct json_object *object, unsigned depth);
+static const char *list_of(const char **at, unsigned depth);
 
 static void skip_space(const char **at) { *at += strspn(*at, " \t\r\n"); }
 
@@ -50,16 +51,29 @@ static const char *number_of(const char **at, struct json_member *member) {
   return NULL;
 }
 
+/* As it is written. */
+static const char *inner_of(const char **at, struct json_member *member, unsigned depth) {
+  static struct json_object inner[DEPTH_MAX];
+  const char *from = *at;
+  if (depth + 1 == DEPTH_MAX) return "too deep";
+  const char *wrong = member->kind == JSON_LIST ? list_of(at, depth + 1) : object_of(at, &inner[depth], depth + 1);
+  size_t length = (size_t)(*at - from);
+  if (wrong != NULL) return wrong;
+  if (length >= sizeof member->text) return "an inner value is too long";
+  memcpy(member->text, from, length);
+  member->text[length] = '\0';
+  return NULL;
+}
+
 static const char *value_of(const char **at, struct json_member *member, unsigned depth) {
   skip_space(at);
   if (**at == '"') {
     member->kind = JSON_TEXT;
     return text_of(at, member->text, sizeof member->text);
   }
-  if (**at == '{') {
-    static struct json_object inner[DEPTH_MAX];
-    member->kind = JSON_OBJECT;
-    return depth + 1 == DEPTH_MAX ? "too deep" : object_of(at, &inner[depth], depth + 1);
+  if (**at == '{' || **at == '[') {
+    member->kind = **at == '{' ? JSON_OBJECT : JSON_LIST;
+    return inner_of(at, member, depth);
   }
   member->kind = JSON_FLAG;
   if (take(at, "true")) {
@@ -71,6 +85,17 @@ static const char *value_of(const char **at, struct json_member *member, unsigne
   if (take(at, "null")) return NULL;
   member->kind = JSON_NUMBER;
   return number_of(at, member);
+}
+
+static const char *list_of(const char **at, unsigned depth) {
+  static struct json_member items[DEPTH_MAX];
+  if (!take(at, "[")) return "expected a list";
+  if (take(at, "]")) return NULL;
+  do {
+    const char *wrong = value_of(at, &items[depth], depth);
+    if (wrong != NULL) return wrong;
+  } while (take(at, ","));
+  return take(at, "]") ? NULL : "expected `,` or `]`";
 }
 
 static const char *object_of(const char **at, struct json_object *object, unsigned depth) {

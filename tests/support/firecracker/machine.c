@@ -4,27 +4,20 @@
 #include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_tun.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-#include <x86intrin.h>
+
+#include "fault.h"
+#include "migration.h"
+#include "qemu.h"
+#include "snapshot.h"
 
 /* On x86 without PCI. */
-enum { DEVICES_MAX = 17, BUSES = 24, WORD_BYTES = 4096, WORDS_MAX = 128 };
-#define BACK_END "/dev/shm/stand-in.sock"
+enum { DEVICES_MAX = 17 };
 
-pid_t machine_process = -1;
-static char fault[512];
-
-static const char *about(const char *what, const char *name) {
-  (void)snprintf(fault, sizeof fault, "%s: %.200s", what, name);
-  return fault;
-}
+static const char *about(const char *what, const char *name) { return fault_of("%s: %.200s", what, name); }
 
 static void copy(char *into, size_t size, const char *text) { (void)snprintf(into, size, "%s", text); }
 
@@ -61,15 +54,19 @@ static const char *set_drive(struct machine *machine, const struct asked *asked)
 }
 
 /* The device is QEMU's later: one that can't be attached now is told now. */
-static const char *set_interface(struct machine *machine, const struct asked *asked) {
-  const char *tap = text_in(asked, "host_dev_name", "");
+static const char *try_tap(const char *tap) {
   struct ifreq wish = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
-  int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
   if (strlen(tap) >= sizeof wish.ifr_name) return about("Could not create the network device: Invalid interface name", tap);
+  int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
   copy(wish.ifr_name, sizeof wish.ifr_name, tap);
   bool is_fine = fd >= 0 && ioctl(fd, TUNSETIFF, &wish) == 0;
   if (fd >= 0) (void)close(fd);
-  if (!is_fine) return about("Could not create the network device: Open tap device failed", tap);
+  return is_fine ? NULL : about("Could not create the network device: Open tap device failed", tap);
+}
+
+static const char *set_interface(struct machine *machine, const struct asked *asked) {
+  const char *tap = text_in(asked, "host_dev_name", ""), *wrong = try_tap(tap);
+  if (wrong != NULL) return wrong;
   copy(machine->interface, sizeof machine->interface, text_in(asked, "iface_id", ""));
   copy(machine->tap, sizeof machine->tap, tap);
   copy(machine->mac, sizeof machine->mac, text_in(asked, "guest_mac", "06:00:00:00:00:01"));
@@ -78,93 +75,10 @@ static const char *set_interface(struct machine *machine, const struct asked *as
 
 static const char *set_vsock(struct machine *machine, const struct asked *asked) {
   const char *path = text_in(asked, "uds_path", "");
-  char cid[16];
   if (strlen(path) >= sizeof machine->vsock) return "Cannot create backend for vsock device: path too long";
-  if (access(path, F_OK) == 0) return about("Cannot create backend for vsock device: Error binding to the host-side Unix socket", path);
   copy(machine->vsock, sizeof machine->vsock, path);
-  (void)snprintf(cid, sizeof cid, "%lld", number_in(asked, "guest_cid", 3));
-  if (fork() == 0) {
-    (void)execl("/usr/bin/vhost-device-vsock", "vhost-device-vsock", "--socket", BACK_END, "--uds-path", path, "--guest-cid", cid,
-                "--tx-buffer-size", "16384", (char *)NULL);
-    _exit(127);
-  }
-  /* Bound when the answer goes out, as the real one has it. */
-  for (int looks = 0; looks < 500 && (access(path, F_OK) != 0 || access(BACK_END, F_OK) != 0); looks++) (void)usleep(10000);
-  return access(path, F_OK) == 0 ? NULL : "Cannot create backend for vsock device: vhost-device-vsock does not start";
-}
-
-static unsigned long long tsc_khz(void) {
-  struct timespec from, to;
-  (void)clock_gettime(CLOCK_MONOTONIC_RAW, &from);
-  uint64_t ticks = __rdtsc();
-  (void)usleep(50000);
-  (void)clock_gettime(CLOCK_MONOTONIC_RAW, &to);
-  double ns = (double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec);
-  return (unsigned long long)((double)(__rdtsc() - ticks) * 1e6 / ns);
-}
-
-static char *words[WORDS_MAX];
-static size_t word_count;
-
-__attribute__((format(printf, 2, 3))) static void put(const char *option, const char *format, ...) {
-  static char texts[WORDS_MAX][WORD_BYTES];
-  __builtin_va_list values;
-  copy(texts[word_count], WORD_BYTES, option);
-  words[word_count] = texts[word_count];
-  word_count++;
-  if (format == NULL) return;
-  __builtin_va_start(values, format);
-  (void)vsnprintf(texts[word_count], WORD_BYTES, format, values);
-  __builtin_va_end(values);
-  words[word_count] = texts[word_count];
-  word_count++;
-}
-
-/* Drives have no serials, and all devices are in the order of their requests, on MMIO. */
-static void put_devices(const struct machine *machine) {
-  unsigned bus = BUSES; /* The last is what a guest finds first. */
-  for (size_t i = 0; i < machine->drive_count; i++) {
-    put("-drive", "id=d%zu,file=%s,format=raw,if=none,%s", i, machine->drives[i].path,
-        machine->drives[i].is_read_only ? "readonly=on" : "cache=writeback,discard=unmap");
-    put("-device", "virtio-blk-device,drive=d%zu,bus=virtio-mmio-bus.%u", i, --bus);
-  }
-  if (machine->tap[0] != '\0') {
-    put("-netdev", "tap,id=net0,ifname=%s,script=no,downscript=no", machine->tap);
-    put("-device", "virtio-net-device,netdev=net0,mac=%s,bus=virtio-mmio-bus.%u", machine->mac, --bus);
-  }
-  if (machine->vsock[0] != '\0') {
-    put("-chardev", "socket,id=vsock,path=" BACK_END);
-    put("-device", "vhost-user-vsock-device,chardev=vsock,bus=virtio-mmio-bus.%u", --bus);
-  }
-  if (machine->has_entropy) put("-device", "virtio-rng-device,bus=virtio-mmio-bus.%u", --bus);
-  if (machine->has_balloon) {
-    put("-device", "virtio-balloon-device,free-page-reporting=%s,bus=virtio-mmio-bus.%u", machine->reports_free_pages ? "on" : "off", --bus);
-  }
-}
-
-static void become_qemu(const struct machine *machine) {
-  put("/usr/bin/qemu-system-x86_64", NULL);
-  put("-nodefaults", NULL);
-  put("-no-user-config", NULL);
-  put("-no-reboot", NULL);
-  put("-M", "microvm,memory-backend=mem0,rtc=on");
-  put("-accel", "tcg,thread=single,tb-size=32");
-  put("-cpu", "max");
-  put("-smp", "1");
-  put("-m", "%lldM", machine->mib);
-  put("-display", "none");
-  put("-object", "memory-backend-memfd,id=mem0,size=%lldM,share=on", machine->mib);
-  put("-bios", "qboot.rom");
-  put("-kernel", "%s", machine->kernel);
-  if (machine->initrd[0] != '\0') put("-initrd", "%s", machine->initrd);
-  /* What the real one adds, and what this machine needs under emulation. */
-  put("-append", "%s pci=off reboot=t tsc=reliable tsc_early_khz=%llu no_timer_check", machine->words, tsc_khz());
-  put_devices(machine);
-  put("-chardev", "stdio,id=console,signal=off");
-  put("-serial", "chardev:console");
-  (void)execv(words[0], words);
-  perror(words[0]);
-  _exit(127);
+  machine->cid = number_in(asked, "guest_cid", 3);
+  return qemu_serve_vsock(machine);
 }
 
 static const char *start(struct machine *machine) {
@@ -174,22 +88,85 @@ static const char *start(struct machine *machine) {
   if (roots > 0 && machine->initrd[0] != '\0') return "the stand-in boots an initrd or a root drive, not both";
   size_t devices = machine->drive_count + (machine->tap[0] != '\0') + (machine->vsock[0] != '\0') + machine->has_entropy + machine->has_balloon;
   if (devices > DEVICES_MAX) return "Cannot register MMIO device: no more IRQs are available";
-  machine->is_started = true;
-  machine_process = fork();
-  if (machine_process == 0) become_qemu(machine);
-  return machine_process < 0 ? "Cannot fork" : NULL;
+  const char *wrong = qemu_make_memory(machine);
+  if (wrong != NULL) return wrong;
+  machine->state = RUNNING;
+  qemu_process = qemu_begin(machine, false);
+  return qemu_process < 0 ? "Cannot fork" : NULL;
+}
+
+/* By the names that they had. */
+static const char *open_again(const struct machine *machine) {
+  for (size_t i = 0; i < machine->drive_count; i++) {
+    const char *path = machine->drives[i].path;
+    if (!opens(path, machine->drives[i].is_read_only ? O_RDONLY : O_RDWR)) return about("Error manipulating the backing file", path);
+  }
+  const char *wrong = machine->tap[0] == '\0' ? NULL : try_tap(machine->tap);
+  return wrong != NULL || machine->vsock[0] == '\0' ? wrong : qemu_serve_vsock(machine);
+}
+
+static const char *load_machine(struct machine *machine, const struct asked *asked) {
+  static struct asked inner;
+  const char *memory = text_in(asked, "mem_file_path", "");
+  if (object_in(asked, "mem_backend", &inner)) {
+    if (strcmp(text_in(&inner, "backend_type", ""), "File") != 0) return "the stand-in loads memory of files only";
+    memory = text_in(&inner, "backend_path", "");
+  }
+  const char *wrong = snapshot_read_state(machine, text_in(asked, "snapshot_path", ""));
+  if (wrong != NULL) return wrong;
+  if (object_in(asked, "vsock_override", &inner)) copy(machine->vsock, sizeof machine->vsock, text_in(&inner, "uds_path", ""));
+  wrong = qemu_make_memory(machine);
+  if (wrong == NULL) wrong = snapshot_read_memory(machine, memory);
+  if (wrong == NULL) wrong = open_again(machine);
+  if (wrong == NULL) wrong = migration_load(machine);
+  return wrong;
+}
+
+static const char *load(struct machine *machine, const struct asked *asked) {
+  if (machine->is_configured) return "Load snapshot error: Loading a microVM snapshot not allowed after configuring boot-specific resources.";
+  const char *wrong = load_machine(machine, asked);
+  machine->state = wrong == NULL ? PAUSED : LOST;
+  if (wrong != NULL) return fault_of("Load snapshot error: Failed to restore from snapshot: %s", wrong);
+  if (number_in(asked, "resume_vm", 0) == 0) return NULL;
+  wrong = migration_resume(machine);
+  machine->state = wrong == NULL ? RUNNING : LOST;
+  return wrong == NULL ? NULL : fault_of("Load snapshot error: Failed to resume microVM: %s", wrong);
+}
+
+static const char *create(const struct machine *machine, const struct asked *asked) {
+  if (strcmp(text_in(asked, "snapshot_type", "Full"), "Full") != 0) return "the stand-in has no diff snapshots";
+  if (machine->state != PAUSED) {
+    return "Create snapshot error: Cannot save the microVM state: Operation not allowed: save/restore unavailable while running: it must be paused";
+  }
+  const char *wrong = snapshot_write(machine, text_in(asked, "snapshot_path", ""), text_in(asked, "mem_file_path", ""));
+  return wrong == NULL ? NULL : fault_of("Create snapshot error: %s", wrong);
+}
+
+/* What it is already it stays. */
+static const char *set_state(struct machine *machine, const struct asked *asked) {
+  bool is_to_pause = strcmp(text_in(asked, "state", ""), "Paused") == 0;
+  if (is_to_pause == (machine->state == PAUSED)) return NULL;
+  const char *wrong = is_to_pause ? migration_pause(machine) : migration_resume(machine);
+  if (wrong == NULL) machine->state = is_to_pause ? PAUSED : RUNNING;
+  return wrong;
+}
+
+static const char *apply_late(struct machine *machine, const struct asked *asked) {
+  if (machine->state == NOT_STARTED) return "The requested operation is not supported before starting the microVM.";
+  if (asked->endpoint == VM) return set_state(machine, asked);
+  return asked->endpoint == SNAPSHOT_CREATE ? create(machine, asked) : "the stand-in has no such action";
 }
 
 const char *machine_apply(struct machine *machine, const struct asked *asked) {
-  const char *action = text_in(asked, "action_type", "");
-  if (asked->endpoint == ACTIONS && strcmp(action, "InstanceStart") != 0) {
-    return machine->is_started ? "the stand-in has no such action" : "The requested operation is not supported before starting the microVM.";
-  }
+  bool is_action = asked->endpoint == ACTIONS && strcmp(text_in(asked, "action_type", ""), "InstanceStart") != 0;
+  if (is_action || asked->endpoint == VM || asked->endpoint == SNAPSHOT_CREATE) return apply_late(machine, asked);
   /* Drives, interfaces and pmem come later only with PCI. */
-  if (machine->is_started) {
+  if (machine->state != NOT_STARTED) {
     return asked->endpoint == DRIVE || asked->endpoint == NETWORK_INTERFACE ? "PCI is not enabled"
                                                                               : "The requested operation is not supported after starting the microVM.";
   }
+  if (asked->endpoint == SNAPSHOT_LOAD) return load(machine, asked);
+  machine->is_configured = machine->is_configured || asked->endpoint != ACTIONS;
   switch (asked->endpoint) {
     case MACHINE_CONFIG:
       machine->vcpus = number_in(asked, "vcpu_count", 1);
@@ -205,6 +182,9 @@ const char *machine_apply(struct machine *machine, const struct asked *asked) {
       machine->reports_free_pages = number_in(asked, "free_page_reporting", 0) != 0;
       return NULL;
     case ACTIONS: return start(machine);
+    case VM:
+    case SNAPSHOT_CREATE:
+    case SNAPSHOT_LOAD:
     case ENDPOINTS: break;
   }
   return "no such endpoint";

@@ -4,6 +4,7 @@
  * and of which form; that a real Firecracker boots it is shown where there is one (SQUASH_FIRECRACKER).
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +16,9 @@
 #include <unistd.h>
 
 #include "machine.h"
+#include "qemu.h"
 
-#ifndef VERSION
-#define VERSION "1.16.1"
-#endif
-
-enum { HEAD_BYTES_MAX = 4096, BODY_BYTES_MAX = 51200, BAD_CONFIGURATION = 152, BAD_ARGUMENTS = 153 };
+enum { HEAD_BYTES_MAX = 4096, BODY_BYTES_MAX = 51200, CONNECTIONS_MAX = 10, BAD_CONFIGURATION = 152, BAD_ARGUMENTS = 153 };
 #define INSTANCE_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
 
 static struct machine machine = {.vcpus = 1, .mib = 128};
@@ -30,7 +28,7 @@ static void child_ended(int signal) {
   int status;
   (void)signal;
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-    if (pid == machine_process) _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+    if (pid == qemu_process) _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
   }
 }
 
@@ -55,6 +53,7 @@ static void refuse(int fd, const char *fault) {
 }
 
 static void answer(int fd, const char *method, const char *path, const char *body) {
+  static const char *const states[] = {"Not started", "Running", "Paused", "Not started"};
   static struct asked asked;
   char json[256];
   if (strcmp(method, "GET") == 0 && strcmp(path, "/version") == 0) {
@@ -62,18 +61,20 @@ static void answer(int fd, const char *method, const char *path, const char *bod
     say(fd, "200", json);
   } else if (strcmp(method, "GET") == 0 && strcmp(path, "/") == 0) {
     (void)snprintf(json, sizeof json, "{\"id\":\"vm\",\"state\":\"%s\",\"vmm_version\":\"%s\",\"app_name\":\"Firecracker\"}",
-                   machine.is_started ? "Running" : "Not started", VERSION);
+                   states[machine.state], VERSION);
     say(fd, "200", json);
-  } else if (strcmp(method, "PUT") != 0) {
+  } else if (strcmp(method, "PUT") != 0 && strcmp(method, "PATCH") != 0) {
     (void)snprintf(json, sizeof json, "Invalid request method and/or path: %.8s %.100s", method, path);
     refuse(fd, json);
   } else if (body[0] == '\0') {
-    refuse(fd, "Empty PUT request.");
+    (void)snprintf(json, sizeof json, "Empty %.8s request.", method);
+    refuse(fd, json);
   } else {
-    const char *fault = request_judge(path, body, &asked);
+    const char *fault = request_judge(method, path, body, &asked);
     if (fault == NULL) fault = machine_apply(&machine, &asked);
     if (fault == NULL) say(fd, "204", NULL);
     else refuse(fd, fault);
+    if (machine.state == LOST) exit(1);
   }
 }
 
@@ -113,6 +114,32 @@ static bool serve_one(int fd) {
   return true;
 }
 
+/* One more than it has room for is told so. */
+static void take_in(struct pollfd *polled, nfds_t *count) {
+  int fd = accept4(polled[0].fd, NULL, NULL, SOCK_CLOEXEC);
+  if (fd < 0) return;
+  if (*count <= CONNECTIONS_MAX) {
+    polled[(*count)++] = (struct pollfd){.fd = fd, .events = POLLIN};
+    return;
+  }
+  say(fd, "503", "{\"error\":\"Too many open connections\"}");
+  (void)close(fd);
+}
+
+/* Whoever says nothing holds nobody else up: connections are open all at once, and requests are served one at a time. */
+static _Noreturn void serve(int listener) {
+  struct pollfd polled[1 + CONNECTIONS_MAX] = {{.fd = listener, .events = POLLIN}};
+  for (nfds_t count = 1;;) {
+    if (poll(polled, count, -1) < 0) continue;
+    for (nfds_t i = count - 1; i > 0; i--) {
+      if (polled[i].revents == 0 || serve_one(polled[i].fd)) continue;
+      (void)close(polled[i].fd);
+      polled[i] = polled[--count];
+    }
+    if (polled[0].revents != 0) take_in(polled, &count);
+  }
+}
+
 static _Noreturn void bad_arguments(const char *word) {
   (void)fprintf(stderr, "Arguments parsing error: %s\n", word);
   exit(BAD_ARGUMENTS);
@@ -144,10 +171,5 @@ int main(int argc, char **argv) {
     perror(address.sun_path);
     return BAD_CONFIGURATION;
   }
-  for (;;) {
-    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    if (fd < 0) continue;
-    while (serve_one(fd)) continue;
-    (void)close(fd);
-  }
+  serve(listener);
 }

@@ -6,81 +6,92 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIELDS_MAX = 12 };
+#include "fault.h"
+
 #define ID_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
 struct field {
   const char *name;
   enum json_kind kind;
-  bool is_required;
+  enum { OPTIONAL, REQUIRED, DEFAULTED } presence; /* Only one that is optional may be null. */
   long long min, max;  /* of a number */
   const char *choices; /* of a text: ` one two `; NULL: any */
 };
 
-static const struct field machine_config[] = {{"vcpu_count", JSON_NUMBER, true, 1, 32, NULL},
-                                              {"mem_size_mib", JSON_NUMBER, true, 1, INT_MAX, NULL},
-                                              {"smt", JSON_FLAG, false, 0, 1, NULL},
-                                              {"track_dirty_pages", JSON_FLAG, false, 0, 1, NULL},
-                                              {"huge_pages", JSON_TEXT, false, 0, 0, " None 2M "},
+static const struct field machine_config[] = {{"vcpu_count", JSON_NUMBER, REQUIRED, 1, 32, NULL},
+                                              {"mem_size_mib", JSON_NUMBER, REQUIRED, 1, INT_MAX, NULL},
+                                              {"smt", JSON_FLAG, OPTIONAL, 0, 1, NULL},
+                                              {"track_dirty_pages", JSON_FLAG, OPTIONAL, 0, 1, NULL},
+                                              {"huge_pages", JSON_TEXT, OPTIONAL, 0, 0, " None 2M "},
                                               {NULL}};
-static const struct field boot_source[] = {{"kernel_image_path", JSON_TEXT, true, 0, 0, NULL},
-                                           {"boot_args", JSON_TEXT, false, 0, 0, NULL},
-                                           {"initrd_path", JSON_TEXT, false, 0, 0, NULL},
+static const struct field boot_source[] = {{"kernel_image_path", JSON_TEXT, REQUIRED, 0, 0, NULL},
+                                           {"boot_args", JSON_TEXT, OPTIONAL, 0, 0, NULL},
+                                           {"initrd_path", JSON_TEXT, OPTIONAL, 0, 0, NULL},
                                            {NULL}};
-static const struct field drive[] = {{"drive_id", JSON_TEXT, true, 0, 0, NULL},
-                                     {"is_root_device", JSON_FLAG, true, 0, 1, NULL},
-                                     {"path_on_host", JSON_TEXT, false, 0, 0, NULL},
-                                     {"is_read_only", JSON_FLAG, false, 0, 1, NULL},
-                                     {"cache_type", JSON_TEXT, false, 0, 0, " Unsafe Writeback "},
-                                     {"io_engine", JSON_TEXT, false, 0, 0, " Sync Async "},
-                                     {"partuuid", JSON_TEXT, false, 0, 0, NULL},
-                                     {"rate_limiter", JSON_OBJECT, false, 0, 0, NULL},
-                                     {"socket", JSON_TEXT, false, 0, 0, NULL},
+static const struct field drive[] = {{"drive_id", JSON_TEXT, REQUIRED, 0, 0, NULL},
+                                     {"is_root_device", JSON_FLAG, REQUIRED, 0, 1, NULL},
+                                     {"path_on_host", JSON_TEXT, OPTIONAL, 0, 0, NULL},
+                                     {"is_read_only", JSON_FLAG, OPTIONAL, 0, 1, NULL},
+                                     {"cache_type", JSON_TEXT, OPTIONAL, 0, 0, " Unsafe Writeback "},
+                                     {"io_engine", JSON_TEXT, OPTIONAL, 0, 0, " Sync Async "},
+                                     {"partuuid", JSON_TEXT, OPTIONAL, 0, 0, NULL},
+                                     {"rate_limiter", JSON_OBJECT, OPTIONAL, 0, 0, NULL},
+                                     {"socket", JSON_TEXT, OPTIONAL, 0, 0, NULL},
                                      {NULL}};
-static const struct field network_interface[] = {{"iface_id", JSON_TEXT, true, 0, 0, NULL},
-                                                 {"host_dev_name", JSON_TEXT, true, 0, 0, NULL},
-                                                 {"guest_mac", JSON_TEXT, false, 0, 0, NULL},
-                                                 {"mtu", JSON_NUMBER, false, 68, 65535, NULL},
-                                                 {"rx_rate_limiter", JSON_OBJECT, false, 0, 0, NULL},
-                                                 {"tx_rate_limiter", JSON_OBJECT, false, 0, 0, NULL},
+static const struct field network_interface[] = {{"iface_id", JSON_TEXT, REQUIRED, 0, 0, NULL},
+                                                 {"host_dev_name", JSON_TEXT, REQUIRED, 0, 0, NULL},
+                                                 {"guest_mac", JSON_TEXT, OPTIONAL, 0, 0, NULL},
+                                                 {"mtu", JSON_NUMBER, OPTIONAL, 68, 65535, NULL},
+                                                 {"rx_rate_limiter", JSON_OBJECT, OPTIONAL, 0, 0, NULL},
+                                                 {"tx_rate_limiter", JSON_OBJECT, OPTIONAL, 0, 0, NULL},
                                                  {NULL}};
-static const struct field vsock[] = {{"guest_cid", JSON_NUMBER, true, 3, UINT32_MAX, NULL},
-                                     {"uds_path", JSON_TEXT, true, 0, 0, NULL},
-                                     {"vsock_id", JSON_TEXT, false, 0, 0, NULL},
+static const struct field vsock[] = {{"guest_cid", JSON_NUMBER, REQUIRED, 3, UINT32_MAX, NULL},
+                                     {"uds_path", JSON_TEXT, REQUIRED, 0, 0, NULL},
+                                     {"vsock_id", JSON_TEXT, OPTIONAL, 0, 0, NULL},
                                      {NULL}};
-static const struct field entropy[] = {{"rate_limiter", JSON_OBJECT, false, 0, 0, NULL}, {NULL}};
-static const struct field balloon[] = {{"amount_mib", JSON_NUMBER, true, 0, INT_MAX, NULL},
-                                       {"deflate_on_oom", JSON_FLAG, true, 0, 1, NULL},
-                                       {"stats_polling_interval_s", JSON_NUMBER, false, 0, UINT16_MAX, NULL},
-                                       {"free_page_hinting", JSON_FLAG, false, 0, 1, NULL},
-                                       {"free_page_reporting", JSON_FLAG, false, 0, 1, NULL},
+static const struct field entropy[] = {{"rate_limiter", JSON_OBJECT, OPTIONAL, 0, 0, NULL}, {NULL}};
+static const struct field balloon[] = {{"amount_mib", JSON_NUMBER, REQUIRED, 0, INT_MAX, NULL},
+                                       {"deflate_on_oom", JSON_FLAG, REQUIRED, 0, 1, NULL},
+                                       {"stats_polling_interval_s", JSON_NUMBER, OPTIONAL, 0, UINT16_MAX, NULL},
+                                       {"free_page_hinting", JSON_FLAG, OPTIONAL, 0, 1, NULL},
+                                       {"free_page_reporting", JSON_FLAG, OPTIONAL, 0, 1, NULL},
                                        {NULL}};
 static const struct field actions[] = {
-    {"action_type", JSON_TEXT, true, 0, 0, " InstanceStart FlushMetrics SendCtrlAltDel "}, {NULL}};
+    {"action_type", JSON_TEXT, REQUIRED, 0, 0, " InstanceStart FlushMetrics SendCtrlAltDel "}, {NULL}};
+static const struct field vm[] = {{"state", JSON_TEXT, REQUIRED, 0, 0, " Paused Resumed "}, {NULL}};
+static const struct field snapshot_create[] = {{"snapshot_path", JSON_TEXT, REQUIRED, 0, 0, NULL},
+                                               {"mem_file_path", JSON_TEXT, REQUIRED, 0, 0, NULL},
+                                               {"snapshot_type", JSON_TEXT, DEFAULTED, 0, 0, " Full Diff "},
+                                               {NULL}};
+static const struct field mem_backend[] = {{"backend_type", JSON_TEXT, REQUIRED, 0, 0, " File Uffd "}, {"backend_path", JSON_TEXT, REQUIRED, 0, 0, NULL}, {NULL}};
+static const struct field snapshot_load[] = {{"snapshot_path", JSON_TEXT, REQUIRED, 0, 0, NULL},
+                                             {"mem_backend", JSON_OBJECT, OPTIONAL, 0, 0, NULL},
+                                             {"mem_file_path", JSON_TEXT, OPTIONAL, 0, 0, NULL},
+                                             {"resume_vm", JSON_FLAG, DEFAULTED, 0, 1, NULL},
+                                             {"track_dirty_pages", JSON_FLAG, DEFAULTED, 0, 1, NULL},
+                                             {"enable_diff_snapshots", JSON_FLAG, DEFAULTED, 0, 1, NULL},
+                                             {"clock_realtime", JSON_FLAG, DEFAULTED, 0, 1, NULL},
+                                             {"network_overrides", JSON_LIST, DEFAULTED, 0, 0, NULL},
+                                             {"vsock_override", JSON_OBJECT, OPTIONAL, 0, 0, NULL},
+                                             {NULL}};
 
 /* With an id in the path where the body has one of that name. */
 static const struct {
+  const char *method;
   const char *path;
   const char *id;
   const struct field *fields;
-} endpoints[ENDPOINTS] = {[MACHINE_CONFIG] = {"/machine-config", NULL, machine_config},
-                          [BOOT_SOURCE] = {"/boot-source", NULL, boot_source},
-                          [DRIVE] = {"/drives/", "drive_id", drive},
-                          [NETWORK_INTERFACE] = {"/network-interfaces/", "iface_id", network_interface},
-                          [VSOCK] = {"/vsock", NULL, vsock},
-                          [ENTROPY] = {"/entropy", NULL, entropy},
-                          [BALLOON] = {"/balloon", NULL, balloon},
-                          [ACTIONS] = {"/actions", NULL, actions}};
-
-static char fault[512];
-
-__attribute__((format(printf, 1, 2))) static const char *faulty(const char *format, ...) {
-  __builtin_va_list values;
-  __builtin_va_start(values, format);
-  (void)vsnprintf(fault, sizeof fault, format, values);
-  __builtin_va_end(values);
-  return fault;
-}
+} endpoints[ENDPOINTS] = {[MACHINE_CONFIG] = {"PUT", "/machine-config", NULL, machine_config},
+                          [BOOT_SOURCE] = {"PUT", "/boot-source", NULL, boot_source},
+                          [DRIVE] = {"PUT", "/drives/", "drive_id", drive},
+                          [NETWORK_INTERFACE] = {"PUT", "/network-interfaces/", "iface_id", network_interface},
+                          [VSOCK] = {"PUT", "/vsock", NULL, vsock},
+                          [ENTROPY] = {"PUT", "/entropy", NULL, entropy},
+                          [BALLOON] = {"PUT", "/balloon", NULL, balloon},
+                          [ACTIONS] = {"PUT", "/actions", NULL, actions},
+                          [VM] = {"PATCH", "/vm", NULL, vm},
+                          [SNAPSHOT_CREATE] = {"PUT", "/snapshot/create", NULL, snapshot_create},
+                          [SNAPSHOT_LOAD] = {"PUT", "/snapshot/load", NULL, snapshot_load}};
 
 static const struct json_member *member_of(const struct asked *asked, const char *name) {
   for (size_t i = 0; i < asked->body.count; i++) {
@@ -99,16 +110,21 @@ long long number_in(const struct asked *asked, const char *name, long long other
   return member == NULL || member->kind == JSON_NULL ? otherwise : member->number;
 }
 
+bool object_in(const struct asked *asked, const char *name, struct asked *inner) {
+  const struct json_member *member = member_of(asked, name);
+  return member != NULL && member->kind == JSON_OBJECT && json_parse(member->text, &inner->body) == NULL;
+}
+
 static const char *judge_member(const struct field *field, const struct json_member *member) {
-  static const char *const kinds[] = {"a string", "a number", "a boolean", "a map", "null"};
-  if (member->kind == JSON_NULL && !field->is_required) return NULL;
-  if (member->kind != field->kind) return faulty("`%s`: invalid type: %s, expected %s", field->name, kinds[member->kind], kinds[field->kind]);
+  static const char *const kinds[] = {"a string", "a number", "a boolean", "a map", "a sequence", "null"};
+  if (member->kind == JSON_NULL && field->presence == OPTIONAL) return NULL;
+  if (member->kind != field->kind) return fault_of("`%s`: invalid type: %s, expected %s", field->name, kinds[member->kind], kinds[field->kind]);
   if (field->kind == JSON_NUMBER && (member->number < field->min || member->number > field->max)) {
-    return faulty("`%s`: invalid value: %lld", field->name, member->number);
+    return fault_of("`%s`: invalid value: %lld", field->name, member->number);
   }
   char word[80];
   (void)snprintf(word, sizeof word, " %.60s ", member->text);
-  if (field->choices != NULL && strstr(field->choices, word) == NULL) return faulty("`%s`: unknown variant, expected one of%s", field->name, field->choices);
+  if (field->choices != NULL && strstr(field->choices, word) == NULL) return fault_of("`%s`: unknown variant, expected one of%s", field->name, field->choices);
   return NULL;
 }
 
@@ -116,13 +132,30 @@ static const char *judge_body(const struct field *fields, struct asked *asked) {
   for (size_t i = 0; i < asked->body.count; i++) {
     const struct field *field = fields;
     while (field->name != NULL && strcmp(field->name, asked->body.members[i].name) != 0) field++;
-    if (field->name == NULL) return faulty("unknown field `%s`", asked->body.members[i].name);
+    if (field->name == NULL) return fault_of("unknown field `%s`", asked->body.members[i].name);
     const char *wrong = judge_member(field, &asked->body.members[i]);
     if (wrong != NULL) return wrong;
   }
   for (const struct field *field = fields; field->name != NULL; field++) {
-    if (field->is_required && member_of(asked, field->name) == NULL) return faulty("missing field `%s`", field->name);
+    if (field->presence == REQUIRED && member_of(asked, field->name) == NULL) return fault_of("missing field `%s`", field->name);
   }
+  return NULL;
+}
+
+static const char *judge_backend(const struct asked *asked) {
+  static struct asked inner;
+  return object_in(asked, "mem_backend", &inner) ? judge_body(mem_backend, &inner) : NULL;
+}
+
+static const char *judge_load(const struct asked *asked) {
+  static struct asked inner;
+  const struct json_member *backend = member_of(asked, "mem_backend"), *overrides = member_of(asked, "network_overrides");
+  bool has_backend = backend != NULL && backend->kind != JSON_NULL, has_file = text_in(asked, "mem_file_path", NULL) != NULL;
+  if (has_backend && has_file) return "too many fields: either `mem_backend` or `mem_file_path` exclusively is required";
+  if (!has_backend && !has_file) return "missing field: either `mem_backend` or `mem_file_path` is required";
+  if (overrides != NULL && overrides->text[strspn(overrides->text, "[ \t\r\n")] != ']') return "the stand-in has no network overrides";
+  /* Fields that nobody knows are no fault of this one. */
+  if (object_in(asked, "vsock_override", &inner) && text_in(&inner, "uds_path", NULL) == NULL) return "`vsock_override`: missing field `uds_path`";
   return NULL;
 }
 
@@ -137,26 +170,24 @@ static const char *judge_more(const struct asked *asked) {
   }
   bool has_path = text_in(asked, "path_on_host", NULL) != NULL, has_socket = text_in(asked, "socket", NULL) != NULL;
   if (asked->endpoint == DRIVE && has_path == has_socket) return "Invalid drive: either path_on_host or socket";
-  return NULL;
+  return asked->endpoint == SNAPSHOT_LOAD ? judge_load(asked) : NULL;
 }
 
-const char *request_judge(const char *path, const char *body, struct asked *asked) {
+const char *request_judge(const char *method, const char *path, const char *body, struct asked *asked) {
   const char *id = NULL;
   asked->endpoint = 0;
   for (; asked->endpoint < ENDPOINTS; asked->endpoint++) {
     const char *known = endpoints[asked->endpoint].path;
+    if (strcmp(method, endpoints[asked->endpoint].method) != 0) continue;
     id = endpoints[asked->endpoint].id == NULL ? NULL : path + strlen(known);
     if (id == NULL ? strcmp(path, known) == 0 : strncmp(path, known, strlen(known)) == 0) break;
   }
-  if (asked->endpoint == ENDPOINTS) return faulty("Invalid request method and/or path: PUT %.80s", path);
+  if (asked->endpoint == ENDPOINTS) return fault_of("Invalid request method and/or path: %s %.80s", method, path);
   if (id != NULL && (id[0] == '\0' || strspn(id, ID_CHARACTERS) != strlen(id))) return "API Resource IDs can only contain alphanumeric characters and underscores";
   const char *wrong = json_parse(body, &asked->body);
   if (wrong == NULL) wrong = judge_body(endpoints[asked->endpoint].fields, asked);
-  if (wrong != NULL) {
-    static char whole[640];
-    (void)snprintf(whole, sizeof whole, "An error occurred when deserializing the json body of a request: %s", wrong);
-    return whole;
-  }
+  if (wrong == NULL && asked->endpoint == SNAPSHOT_LOAD) wrong = judge_backend(asked);
+  if (wrong != NULL) return fault_of("An error occurred when deserializing the json body of a request: %s", wrong);
   if (id != NULL && strcmp(id, text_in(asked, endpoints[asked->endpoint].id, "")) != 0) return "The id from the path does not match the id from the body";
   return judge_more(asked);
 }

@@ -1,0 +1,12 @@
+/* QEMU's own protocol: a JSON object a line, each request answered once, with events in between. One connection, to a QEMU that is trusted. */
+#ifndef QMP_H
+#define QMP_H
+
+/* Waits until somebody listens there. Returns NULL, or the fault. */
+const char *qmp_open(const char *path);
+/* `request` is the whole JSON object of it. Returns NULL, or the fault: also what QEMU refuses. */
+const char *qmp_ask(const char *request);
+/* What it said last. */
+const char *qmp_answer(void);
+
+#endif
