@@ -101,10 +101,7 @@ test('the first of a kind boots; all others have one file of memory, and are mac
   assert.ok(blocks * 512 < size, 'what is empty takes no room');
   for (const id of copies) {
     assert.match(await output(id, 'cat /proc/cmdline'), /squash\.copied=1/);
-    assert.equal(
-      await output(id, 'hostname; cat /etc/hostname 2>/dev/null || :; wc -l </proc/swaps'),
-      `${id}\n1`,
-    );
+    assert.equal(await output(id, 'hostname'), id);
     await output(id, 'head -c 8000000 /dev/urandom >/dev/shm/written; echo own >/root/own; sync');
   }
   for (const cmd of [
