@@ -73,12 +73,17 @@ static const char *set_interface(struct machine *machine, const struct asked *as
   return NULL;
 }
 
-static const char *set_vsock(struct machine *machine, const struct asked *asked) {
+static const char *name_vsock(struct machine *machine, const struct asked *asked) {
   const char *path = text_in(asked, "uds_path", "");
   if (strlen(path) >= sizeof machine->vsock) return "Cannot create backend for vsock device: path too long";
   copy(machine->vsock, sizeof machine->vsock, path);
+  return NULL;
+}
+
+static const char *set_vsock(struct machine *machine, const struct asked *asked) {
+  const char *wrong = name_vsock(machine, asked);
   machine->cid = number_in(asked, "guest_cid", 3);
-  return qemu_serve_vsock(machine);
+  return wrong != NULL ? wrong : qemu_serve_vsock(machine);
 }
 
 static const char *start(struct machine *machine) {
@@ -114,8 +119,8 @@ static const char *load_machine(struct machine *machine, const struct asked *ask
   }
   const char *wrong = snapshot_read_state(machine, text_in(asked, "snapshot_path", ""));
   if (wrong != NULL) return wrong;
-  if (object_in(asked, "vsock_override", &inner)) copy(machine->vsock, sizeof machine->vsock, text_in(&inner, "uds_path", ""));
-  wrong = qemu_make_memory(machine);
+  if (object_in(asked, "vsock_override", &inner)) wrong = name_vsock(machine, &inner);
+  if (wrong == NULL) wrong = qemu_make_memory(machine);
   if (wrong == NULL) wrong = snapshot_read_memory(machine, memory);
   if (wrong == NULL) wrong = open_again(machine);
   if (wrong == NULL) wrong = migration_load(machine);

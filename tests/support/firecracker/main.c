@@ -46,7 +46,7 @@ static void refuse(int fd, const char *fault) {
   char json[1024], *to = json + sprintf(json, "{\"fault_message\":\"");
   for (; *fault != '\0' && to < json + sizeof json - 8; fault++) {
     if (*fault == '"' || *fault == '\\') *to++ = '\\';
-    *to++ = *fault;
+    *to++ = *fault < ' ' ? ' ' : *fault;
   }
   (void)strcpy(to, "\"}");
   say(fd, "400", json);

@@ -17,8 +17,8 @@ static bool is_open, has_vsock_gone;
 static void ignore(const char *fault) { (void)fault; }
 
 /* QEMU writes and reads no memory that is in a file. */
-static const char *open_control(void) {
-  const char *fault = is_open ? NULL : qmp_open(QEMU_CONTROL);
+static const char *open_control(pid_t process) {
+  const char *fault = is_open ? NULL : qmp_open(QEMU_CONTROL, process);
   if (fault != NULL || is_open) return fault;
   is_open = true;
   return qmp_ask(
@@ -70,7 +70,7 @@ static const char *plug_vsock(void) {
 }
 
 const char *migration_pause(const struct machine *machine) {
-  const char *fault = open_control();
+  const char *fault = open_control(qemu_process);
   if (fault == NULL && machine->vsock[0] != '\0' && !has_vsock_gone) fault = unplug_vsock();
   return fault != NULL ? fault : qmp_ask("{\"execute\":\"stop\"}");
 }
@@ -94,7 +94,7 @@ const char *migration_save(void) {
 const char *migration_load(const struct machine *machine) {
   has_vsock_gone = true;
   pid_t process = qemu_begin(machine, true);
-  const char *fault = process < 0 ? "Cannot fork" : open_control();
+  const char *fault = process < 0 ? "Cannot fork" : open_control(process);
   if (fault == NULL) fault = qmp_ask("{\"execute\":\"migrate-incoming\",\"arguments\":{\"uri\":\"file:" MIGRATION_STREAM "\"}}");
   if (fault == NULL) fault = ask_until("{\"execute\":\"query-status\"}", "\"inmigrate\"", false);
   if (fault != NULL) return fault;
