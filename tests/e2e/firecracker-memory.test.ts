@@ -4,8 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -21,19 +24,27 @@ const sandboxes = '/v1/sandboxes';
 const memoryMb = 128;
 const skip = !isTunOpen && 'only root may open /dev/net/tun here';
 let directory: string;
+let outside: Server;
 let daemon: TestDaemon;
 let source: string;
 
 before(async () => {
   directory = await mkdtemp(join(tmpdir(), ownedPrefix('firecracker-memory')));
   chmodSync(directory, 0o755);
+  outside = createServer((_, response) => response.end('from outside')).listen(0, '127.0.0.1');
+  await once(outside, 'listening');
   daemon = await TestDaemon.start({
     modules: { ...(await debianModules()), '900-vmm': await vmModule() },
-    env: { SQUASH_BACKEND: 'firecracker', SQUASH_FIRECRACKER: firecrackerProgram(directory) },
+    env: {
+      SQUASH_EGRESS_ALLOW_CIDRS: '127.0.0.1/32',
+      SQUASH_BACKEND: 'firecracker',
+      SQUASH_FIRECRACKER: firecrackerProgram(directory),
+    },
   });
 });
 after(async () => {
   await daemon[Symbol.asyncDispose]();
+  outside.close();
   await rm(directory, { recursive: true });
 });
 
@@ -43,9 +54,20 @@ async function send(method: string, path: string, body?: unknown): Promise<Answe
   return answer;
 }
 
-async function create(body?: object): Promise<string> {
-  const plain = { from: { layers: ['000-base-debian'] }, memory_mb: memoryMb };
-  return (await send('POST', sandboxes, body ?? plain)).json.id;
+async function create(id: string): Promise<string> {
+  const layers = ['000-base-debian'];
+  const body = { id, layers, memory_mb: memoryMb, allow_net: [reachable()] };
+  return (await send('POST', '/cgi-bin/api/sandboxes', body)).json.id;
+}
+
+const reachable = (): string => `host.squash.internal:${(outside.address() as AddressInfo).port}`;
+
+/** By the tap, to what its policy names and to nothing else. */
+async function checkNetwork(id: string): Promise<void> {
+  const get = (address: string): string =>
+    `timeout 20 bash -c 'exec 3<>/dev/tcp/${address.replace(':', '/')} && printf "GET / HTTP/1.1\\r\\nHost: ${address}\\r\\nConnection: close\\r\\n\\r\\n" >&3 && cat <&3' || echo closed`;
+  assert.match(await output(id, get(reachable())), /from outside$/);
+  assert.doesNotMatch(await output(id, get(reachable().replace(/^[^:]*/, '198.18.0.2'))), /from outside/);
 }
 
 async function output(id: string, cmd: string): Promise<string> {
@@ -88,11 +110,11 @@ test('the first of a kind boots; all others have one file of memory, and are mac
   skip,
 }, async (t) => {
   t.diagnostic(isRealFirecracker ? 'shown with the real Firecracker' : 'shown with the stand-in');
-  source = await create();
+  source = await create('source');
   assert.doesNotMatch(await output(source, 'cat /proc/cmdline'), /squash\.copied/);
   assert.deepEqual(namesIn('vm/templates'), []);
-  const one = await create();
-  const copies = [one, await create()];
+  const one = await create('one');
+  const copies = [one, await create('other')];
   const [template = '', ...others] = namesIn('vm/templates');
   assert.deepEqual(others, []);
   const path = join(daemon.dataDir, 'vm/templates', template);
@@ -102,6 +124,7 @@ test('the first of a kind boots; all others have one file of memory, and are mac
   for (const id of copies) {
     assert.match(await output(id, 'cat /proc/cmdline'), /squash\.copied=1/);
     assert.equal(await output(id, 'hostname'), id);
+    await checkNetwork(id);
     await output(id, 'head -c 8000000 /dev/urandom >/dev/shm/written; echo own >/root/own; sync');
   }
   for (const cmd of [
@@ -137,6 +160,7 @@ test('a fork with its memory goes on beside the one that it was made of', { skip
     await goesOn(id, Math.max(now.count, then.count));
     assert.equal(await output(id, 'cat /root/file; hostname'), `before\n${id}`);
     await output(id, `echo ${id} >/root/mine; sync`);
+    await checkNetwork(id);
   }
   assert.equal(await output(source, 'cat /root/mine'), source);
   assert.equal(await output(copy, 'cat /root/mine'), copy);
@@ -154,7 +178,8 @@ test('others go on from a snapshot with memory, behind a restart, and so does th
   assert.deepEqual(namesIn(`sandboxes/${source}/snapshots`), ['live.disk', 'live.memory', 'live.squashfs']);
   await daemon.kill();
   await daemon.start();
-  const other = await create({ from: { sandbox: source, snapshot: 'live' }, memory: true });
+  const from = { sandbox: source, snapshot: 'live' };
+  const { id: other } = (await send('POST', sandboxes, { from, memory: true })).json;
   await send('POST', `${sandboxes}/${source}/restore`, { snapshot: 'live', memory: true });
   for (const id of [other, source]) {
     const now = await counted(id);
