@@ -195,7 +195,7 @@ test('a daemon that dies while one is saved leaves nothing of that, and it goes 
   daemon
     .request('POST', `${sandboxes}/${source}/snapshots`, { label: 'half', memory: true })
     .catch(() => undefined); // Nobody is there to answer.
-  await waitFor('it to be under way', () => namesIn('vm/forks').length > 0, 30_000);
+  await waitFor('the monitor to write', () => leftovers().includes('saved.memory'), 60_000);
   await daemon.kill();
   await daemon.start();
   await goesOn(source, then.count);
