@@ -243,6 +243,7 @@ test('a level that does not hold, or opens what the operator does not give, is r
     [{ host: join(host, 'given'), paths: { closed: 'ro' } }, /blocked_name/],
     [{ host: at, paths: { '../x': 'ro' } }, /^invalid_request/],
     [{ host: at, paths: { '/x': 'ro' } }, /^invalid_request/],
+    [{ host: at, paths: { ['__proto__']: 'hidden' } }, /^invalid_request/],
     [{ host: at, paths: { x: 'open' } }, /^invalid_request/],
     [{ volume: 'v', mode: 'cow' }, /^invalid_request/],
     [{ host: at, paths: { ...hidden, ...each('n', 64) } }, /^invalid_request/],

@@ -47,6 +47,16 @@ export function parsePart(schema: z.ZodObject | undefined, value: unknown): unkn
   throw new AppError('invalid_request', issue?.message ?? 'the request is malformed');
 }
 
+/** The schema library passes such a key over in silence, and with it what it was to say. @throws invalid_request */
+export function refuseProto(body: JsonObject): void {
+  const values: unknown[] = [body];
+  for (let value = values.pop(); value !== undefined; value = values.pop()) {
+    if (typeof value !== 'object' || value === null) continue;
+    if (Object.hasOwn(value, '__proto__')) throw new AppError('invalid_request', '"__proto__" is no key');
+    for (const each of Object.values(value)) if (typeof each === 'object') values.push(each);
+  }
+}
+
 /** What a page may open without headers: a WebSocket, or a stream of events. */
 export function takesTicket({ method, webSocket, events }: Operation): boolean {
   return method === 'GET' && (webSocket !== undefined || events !== undefined);

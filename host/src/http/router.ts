@@ -23,7 +23,15 @@ import { type Answered, type Audit, auditLine } from './audit.ts';
 import { type JsonObject, readJsonObject, refuseJsonUpload } from './body.ts';
 import type { HttpCounters } from './counters.ts';
 import { fileStream } from './file-stream.ts';
-import { checkScope, parseParams, parsePart, queryOf, subjectOf, unknownFields } from './parse.ts';
+import {
+  checkScope,
+  parseParams,
+  parsePart,
+  queryOf,
+  refuseProto,
+  subjectOf,
+  unknownFields,
+} from './parse.ts';
 import { pieceStream } from './piece-stream.ts';
 import { asAppError, dialectOf, errorAnswer } from './problem.ts';
 import type { Reply } from './reply.ts';
@@ -258,7 +266,9 @@ async function readBody(
 ): Promise<JsonObject | undefined> {
   if (operation.upload !== undefined) refuseJsonUpload(incoming, operation.upload.contentType);
   if (operation.body === undefined) return undefined;
-  return await readJsonObject(incoming, { isStrict: options.isStrictContentType });
+  const body = await readJsonObject(incoming, { isStrict: options.isStrictContentType });
+  refuseProto(body);
+  return body;
 }
 
 /** Names are the client's own bytes: JSON with everything outside ASCII escaped can't break a header. */
