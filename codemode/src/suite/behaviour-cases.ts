@@ -1,6 +1,6 @@
 /** What ordinary programs may rely on, on every executor alike: the code's forms, values, console, errors, built-ins. */
 import assert from 'node:assert/strict';
-import { type Case, fails, returns } from './case.ts';
+import { type Case, fails, patience, returns } from './case.ts';
 
 const forms: readonly Case[] = [
   { name: 'code: statements with return', code: 'const a = 1; return a + 1', expect: returns(2) },
@@ -346,11 +346,11 @@ function structured() { return [...new Set([1, 1, 2])].length }`,
   {
     name: 'timers: order and arguments',
     code: `const seen = [];
-setTimeout((a) => seen.push(a), 100, 'late'); setTimeout((a) => seen.push(a), 1, 'soon');
+setTimeout((a) => seen.push(a), ${100 * patience}, 'late'); setTimeout((a) => seen.push(a), 1, 'soon');
 const cleared = setTimeout(() => seen.push('never'), 5); clearTimeout(cleared);
 let n = 0; const every = setInterval(() => { n += 1; if (n === 3) clearInterval(every) }, 1);
 queueMicrotask(() => seen.push('micro'));
-await new Promise((resolve) => setTimeout(resolve, 60));
+await new Promise((resolve) => setTimeout(resolve, ${60 * patience}));
 while (n < 3 || seen.length < 3) await new Promise((resolve) => setTimeout(resolve, 5));
 return [seen, n]`,
     expect: returns([['micro', 'soon', 'late'], 3]),

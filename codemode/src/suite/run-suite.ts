@@ -6,7 +6,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { ExecutorName, ExecutorOptions } from '../executors.ts';
 import type { PooledExecutor } from '../executor.ts';
-import type { Case } from './case.ts';
+import { defaultLimits } from '../limits.ts';
+import { type Case, patience } from './case.ts';
 import { familyOf, type Groups, sampleFor } from './sample.ts';
 import { executorOf } from './executor-of.ts';
 
@@ -19,7 +20,12 @@ export function runSuite(name: ExecutorName, groups: Groups, options: ExecutorOp
     let executor: PooledExecutor;
     before(async () => {
       process.env['CODEMODE_CANARY'] = canary;
-      executor = executorOf(name, { limits: { memoryMb: 64 }, ...options });
+      const limits = {
+        memoryMb: 64,
+        wallMs: defaultLimits.wallMs * patience,
+        cpuMs: defaultLimits.cpuMs * patience,
+      };
+      executor = executorOf(name, { limits, ...options });
       await executor.init();
     });
     after(async () => {
