@@ -111,7 +111,7 @@ test('the judge lets nothing pass that the real one refuses', async () => {
   await refused(put('/vsock', { guest_cid: 2, uds_path: '/x' }), /invalid value/);
   await refused(put('/actions', { action_type: 'Start' }), /unknown variant/);
   await refused(put('/other', {}), /Invalid request method/);
-  await refused({ method: 'PATCH', path: '/vm', body: { state: 'Paused' } }, /Invalid request method/);
+  await refused({ method: 'PATCH', path: '/vm', body: { state: 'Paused' } }, /not supported before starting/);
 });
 
 test('a command line that the machine does not take is refused before it is sent', () => {
@@ -157,4 +157,19 @@ test('a VMM that was taken over is heard for a while, and its words are plain te
   );
   for (let rest = 0; rest < 3; rest += 1)
     await assert.rejects(taken.send(asked), /does not answer GET \/version/);
+});
+
+test('a VMM that was taken over is heard no longer than it is waited for, whatever it turns to', async (t) => {
+  const path = join(directory, 'turns.sock');
+  const upgrade = 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: silence\r\n\r\n';
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.end(upgrade);
+  }).listen(path);
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const taken = new FirecrackerApi(through(path), AbortSignal.timeout(500));
+  const late = once(AbortSignal.timeout(10_000), 'abort').then(() => 'still waits');
+  const heard = taken.send({ method: 'GET', path: '/version' }).catch((error: Error) => error.name);
+  assert.equal(await Promise.race([heard, late]), 'TimeoutError');
 });

@@ -21,7 +21,7 @@ import { spokenTo, type ToVmm } from './vmm-channel.ts';
 
 /** Emulated, on a busy machine, with all of its disk. */
 const saveMsMax = 600_000;
-/** Of its kernel, which takes five seconds, and of an emulated one more. */
+/** Of its kernel, which takes five seconds, and of an emulated one more; and of Firecracker, which writes all of its memory then. */
 const partMsMax = 120_000;
 const slackBytes = 64 * 1_048_576;
 
@@ -116,6 +116,9 @@ export class VmForks {
 
 /** A VMM that dies breaks off whichever stream it has just then. */
 function asRefusal(error: unknown): AppError {
+  // Firecracker's no: of a machine that runs it is none to a start.
+  if (error instanceof AppError && error.code === 'launch_failed')
+    return new AppError('guest_failed', error.message, { cause: error });
   if (error instanceof AppError) return error;
   if (isDiskFull(error))
     return new AppError('disk_full', 'No room on the disk for the fork of a microVM', { cause: error });
