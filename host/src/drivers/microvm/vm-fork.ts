@@ -35,6 +35,8 @@ export class VmForks {
   readonly #folder: string;
   readonly #hasRoom: SavedBounds['hasRoom'];
   readonly #gates = new Map<SandboxId, Promise<void>>();
+  /** Of all that are saved now. */
+  #memoryBytes = 0;
 
   constructor(dataDir: string, hasRoom: SavedBounds['hasRoom']) {
     this.#folder = join(dataDir, 'vm/forks');
@@ -53,12 +55,13 @@ export class VmForks {
     held: { readonly disk: string; readonly diskBytes: number; readonly memoryBytes: number },
     { to, giveUp }: { readonly to: MemoryFiles; readonly giveUp: AbortSignal },
   ): Promise<number> {
-    // One that writes its memory in its own root asks nobody.
-    checkRoom(this.#hasRoom, held.memoryBytes);
+    // One that writes its memory in its own root asks nobody; nor do the others meanwhile.
+    checkRoom(this.#hasRoom, this.#memoryBytes + held.memoryBytes);
+    this.#memoryBytes += held.memoryBytes;
     const late = AbortSignal.any([giveUp, AbortSignal.timeout(saveMsMax)]);
     const bounds = { hasRoom: this.#hasRoom, giveUp: late };
     let stillMs = 0;
-    await this.#without(vm, { giveUp, late }, async () => {
+    const saved = this.#without(vm, { giveUp, late }, async () => {
       const beganMs = performance.now();
       // Extents have heads of 16 bytes, and blocks of 4 KiB.
       const diskBytesMax = held.diskBytes + held.diskBytes / 128 + slackBytes;
@@ -66,6 +69,7 @@ export class VmForks {
       await saveVm(vm, to.memory, { ...bounds, bytesMax: held.memoryBytes + slackBytes });
       stillMs = performance.now() - beganMs;
     });
+    await saved.finally(() => (this.#memoryBytes -= held.memoryBytes));
     return stillMs;
   }
 
