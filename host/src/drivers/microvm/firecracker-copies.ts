@@ -93,7 +93,11 @@ export async function saveMachine(connect: ToVmm, file: FileHandle, bounds: Save
 export async function goOnMachine(connect: ToVmm, signal: AbortSignal): Promise<void> {
   await asked(connect, signal, async (api) => {
     if (stateSchema.parse(await api.send({ method: 'GET', path: '/' })).state !== 'Paused') return;
-    const nowhere = { snapshot_type: 'Full', snapshot_path: '/dev/null/state', mem_file_path: '/dev/null/memory' };
+    const nowhere = {
+      snapshot_type: 'Full',
+      snapshot_path: '/dev/null/state',
+      mem_file_path: '/dev/null/memory',
+    };
     await api.send({ method: 'PUT', path: '/snapshot/create', body: nowhere }).catch(() => undefined);
     await api.send({ method: 'PATCH', path: '/vm', body: { state: 'Resumed' } });
   });
