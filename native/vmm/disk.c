@@ -124,13 +124,14 @@ int disk_unpack(const char *from, const char *to) {
 }
 
 int disk_behind(const char *from, const char *bytes, const char *to) {
-  cleanup_fd source = open(from, O_RDONLY | O_CLOEXEC);
-  cleanup_fd made = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   char *end;
   errno = 0;
   off_t at = (off_t)strtoll(bytes, &end, 10);
-  if (source < 0 || made < 0 || errno != 0) return errno;
-  if (*end != '\0' || at < 0) return EINVAL;
+  if (errno != 0 || *end != '\0' || at < 0) return EINVAL;
+  cleanup_fd source = open(from, O_RDONLY | O_CLOEXEC);
+  if (source < 0) return errno;
+  cleanup_fd made = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (made < 0) return errno;
   for (;;) {
     ssize_t put = sendfile(made, source, &at, PIECE_BYTES_MAX);
     if (put == 0) return 0;

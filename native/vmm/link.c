@@ -159,6 +159,16 @@ static void hold_guests(void) {
   }
 }
 
+/*
+ * Behind a change of the device the guest's ends are gone. Firecracker does not tell the host so: its guest drops them without a word. What
+ * was said before is heard to its end.
+ */
+static void end_joined(void) {
+  for (struct connection *at = NULL; (at = connection_next(at, CONNECTION_LINK)) != NULL;) {
+    if (at->link.state == LINK_JOINED && at->link.port != 0) (void)shutdown(at->link.far.fd, SHUT_RDWR);
+  }
+}
+
 static void joined(struct connection *connection) {
   struct link *link = &connection->link;
   link->state = LINK_JOINED;
@@ -297,7 +307,10 @@ void link_ready(struct connection *connection, uint32_t events) {
 void link_closing(struct connection *connection) {
   struct link *link = &connection->link;
   if (link->state == LINK_WAITS || link->state == LINK_ASKS) waiting--;
-  if (link->holds_guest && link->state == LINK_JOINED && --holds == 0) try_all();
+  if (link->holds_guest && link->state == LINK_JOINED && --holds == 0) {
+    end_joined();
+    try_all();
+  }
   watch_close(&link->far);
   transfer_forget(&link->up);
   transfer_forget(&link->down);

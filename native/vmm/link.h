@@ -15,7 +15,8 @@ void link_request_guest(struct connection *connection, uint8_t *payload, size_t 
 void link_request_control(struct connection *connection, uint8_t *payload, size_t length);
 /*
  * As the one before, and nobody is let through as long as it lasts: a vsock device must hear of no connection before the guest has taken
- * it. The thread of vhost-device-vsock ends without a word when it does between two of QEMU's messages.
+ * it. The thread of vhost-device-vsock ends without a word when it does between two of QEMU's messages. Streams to the guest from before
+ * end with it.
  */
 void link_request_device(struct connection *connection, uint8_t *payload, size_t length);
 /* The VMM comes itself: it connects to `<control>_memory`. */

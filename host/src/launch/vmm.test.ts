@@ -233,18 +233,36 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user']
     await control.say('ready');
     control.stream.destroy();
     const silent = vmm.stream('vmmGuest', [['port', 1028]]).catch(() => undefined); // It is asked until the end.
+    const before = await vmm.stream('vmmGuest');
+    before.stream.write('said before');
+    await before.until('said before');
     const device = await vmm.stream('vmmDevice');
     let isThrough = false;
     const held = vmm.stream('vmmGuest').finally(() => (isThrough = true));
     for (let turn = 0; turn < 20; turn++) await device.say('say still');
     assert.ok(!isThrough);
     device.stream.destroy();
+    await waitFor('the end of a stream from before', () => before.stream.destroyed, 10_000);
     const guest = await held;
     guest.stream.write('let through');
     await guest.until('let through');
     const after = await vmm.stream('vmmControl');
     after.stream.write('end 0\n');
     await silent;
+  });
+
+  test('what lies behind so many bytes of a file is cut off, and a file that is not there is told', async () => {
+    await using vmm = await launch('cuts');
+    const console = await vmm.stream('vmmConsole');
+    await vmm.begin(
+      command('make /whole', '/bin/sh', '-c', 'printf "memory and state" > /whole.new'),
+      command('behind /state', '/whole', '11'),
+      command('once', '/bin/sh', '-c', 'cat /state; echo'),
+      backEnd,
+    );
+    await console.until('state\n');
+    await using none = await launch('cuts-none');
+    await assert.rejects(none.begin(command('behind /state', '/none', '0'), backEnd), /none ended with 2/);
   });
 
   test('a failure of a command is told, and nobody waits for the guest any more', async () => {

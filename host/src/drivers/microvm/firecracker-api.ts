@@ -6,8 +6,6 @@ import { request } from 'node:http';
 import { AppError } from '@squash/contract/errors';
 import { streamOfVmm, type ToVmm, type VmmAsk } from './vmm-channel.ts';
 
-/** Configurations of drives open files; an answer comes within milliseconds. */
-const answerMsMax = 30_000;
 const answerBytesMax = 65_536;
 const faultCharactersMax = 300;
 /** 1.16.0 breaks vsock after a restore, and what is older has no fixes any more. */
@@ -17,6 +15,7 @@ export class FirecrackerApi {
   readonly #connect: ToVmm;
   readonly #signal: AbortSignal;
 
+  /** @param signal an answer is waited for as long: one comes within milliseconds, or when all of a memory is written */
   constructor(connect: ToVmm, signal: AbortSignal) {
     this.#connect = connect;
     this.#signal = signal;
@@ -33,10 +32,13 @@ export class FirecrackerApi {
   }
 
   async #exchange({ method, path, body }: VmmAsk): Promise<{ status: number; text: string }> {
-    const stream = await streamOfVmm(await this.#connect(this.#signal), 'vmmControl', this.#signal);
+    const signal = this.#signal;
+    const stream = await streamOfVmm(await this.#connect(signal), 'vmmControl', signal);
+    const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
+    // Node's client says nothing any more once the other side has answered with an upgrade.
+    const late = (): void => reject(signal.reason);
+    signal.addEventListener('abort', late);
     try {
-      const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(answerMsMax)]);
-      const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
       const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
       const headers = {
         host: 'localhost',
@@ -59,9 +61,10 @@ export class FirecrackerApi {
       sent.end(bytes);
       return await promise;
     } catch (cause) {
-      this.#signal.throwIfAborted();
+      signal.throwIfAborted();
       throw new AppError('launch_failed', `Firecracker does not answer ${method} ${path}`, { cause });
     } finally {
+      signal.removeEventListener('abort', late);
       stream.destroy();
     }
   }

@@ -8,6 +8,7 @@
  */
 import type { FileHandle } from 'node:fs/promises';
 import { addAbortSignal, type Duplex } from 'node:stream';
+import { z } from 'zod';
 import { errorText } from '@squash/base/bug';
 import { AppError } from '@squash/contract/errors';
 import { unpackDisk } from './disk-stream.ts';
@@ -28,6 +29,8 @@ const stateFile = '/dev/shm/state';
 /** Firecracker takes no more than 10 MB of it. */
 const stateBytesMax = 33_554_432;
 const bytesPerMib = 1_048_576;
+
+const stateSchema = z.object({ state: z.string().max(64) });
 
 export function firecrackerMib({ memoryBytes }: Pick<VmPlan, 'memoryBytes'>): number {
   return Math.floor(memoryBytes / bytesPerMib);
@@ -83,15 +86,22 @@ export async function saveMachine(connect: ToVmm, file: FileHandle, bounds: Save
   await take(written.state, memoryBytes, stateBytesMax);
 }
 
-/** What nobody has fetched would stay as long as its sandbox. */
+/**
+ * Of 1.16.1 nobody hears any more who tells it to go on when its guest was told of no end of its connections (firecracker#6100). So one that
+ * runs is not told, and one that stands still is saved before: its guest is told then, also where that fails for want of a file.
+ */
 export async function goOnMachine(connect: ToVmm, signal: AbortSignal): Promise<void> {
   await asked(connect, signal, async (api) => {
+    if (stateSchema.parse(await api.send({ method: 'GET', path: '/' })).state !== 'Paused') return;
+    const nowhere = {
+      snapshot_type: 'Full',
+      snapshot_path: '/dev/null/state',
+      mem_file_path: '/dev/null/memory',
+    };
+    await api.send({ method: 'PUT', path: '/snapshot/create', body: nowhere }).catch(() => undefined);
     await api.send({ method: 'PATCH', path: '/vm', body: { state: 'Resumed' } });
   });
-  for (const path of Object.values(written)) {
-    const stream = await taken(connect, path, signal).catch(() => undefined);
-    stream?.destroy();
-  }
+  await dropWritten(connect, signal);
 }
 
 /** Starts a machine, or one that goes on: what it is asked stands in `start`. @throws vm_unavailable, launch_failed */
@@ -100,10 +110,20 @@ export async function startMachine(
   connect: ToVmm,
   signal: AbortSignal,
 ): Promise<void> {
+  // Of an earlier one that ended while it was saved.
+  await dropWritten(connect, signal);
   await asked(connect, signal, async (api) => {
     checkVersion(await api.send({ method: 'GET', path: '/version' }));
     for (const ask of asks) await api.send(ask);
   });
+}
+
+/** What nobody has fetched would stay as long as its sandbox. */
+async function dropWritten(connect: ToVmm, signal: AbortSignal): Promise<void> {
+  for (const path of Object.values(written)) {
+    const stream = await taken(connect, path, signal).catch(() => undefined);
+    stream?.destroy();
+  }
 }
 
 /** Nobody is let through to the guest meanwhile. */

@@ -4,6 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,6 +17,7 @@ import { vmPlan } from '../../../../tests/support/vm-plan.ts';
 import { waitFor } from '../../../../tests/support/wait.ts';
 import { vmCapabilities } from './capabilities.ts';
 import { FirecrackerApi } from './firecracker-api.ts';
+import { goOnMachine, startMachine } from './firecracker-copies.ts';
 import { FirecrackerProgram } from './firecracker-program.ts';
 import { bootRequests } from './firecracker.ts';
 import type { VmPlan } from './vmm.ts';
@@ -111,7 +113,7 @@ test('the judge lets nothing pass that the real one refuses', async () => {
   await refused(put('/vsock', { guest_cid: 2, uds_path: '/x' }), /invalid value/);
   await refused(put('/actions', { action_type: 'Start' }), /unknown variant/);
   await refused(put('/other', {}), /Invalid request method/);
-  await refused({ method: 'PATCH', path: '/vm', body: { state: 'Paused' } }, /Invalid request method/);
+  await refused({ method: 'PATCH', path: '/vm', body: { state: 'Paused' } }, /not supported before starting/);
 });
 
 test('a command line that the machine does not take is refused before it is sent', () => {
@@ -157,4 +159,54 @@ test('a VMM that was taken over is heard for a while, and its words are plain te
   );
   for (let rest = 0; rest < 3; rest += 1)
     await assert.rejects(taken.send(asked), /does not answer GET \/version/);
+});
+
+test('a VMM that was taken over is heard no longer than it is waited for, whatever it turns to', async (t) => {
+  const path = join(directory, 'turns.sock');
+  const upgrade = 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: silence\r\n\r\n';
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.end(upgrade);
+  }).listen(path);
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const taken = new FirecrackerApi(through(path), AbortSignal.timeout(500));
+  const late = once(AbortSignal.timeout(10_000), 'abort').then(() => 'still waits');
+  const heard = taken.send({ method: 'GET', path: '/version' }).catch((error: Error) => error.name);
+  assert.equal(await Promise.race([heard, late]), 'TimeoutError');
+});
+
+test('one that runs is not told to go on, and its guest hears of the end of its connections before one that stands still goes on', async (t) => {
+  const path = join(directory, 'still.sock');
+  let state = 'Running';
+  const asked: string[] = [];
+  const server = createHttpServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    const [status, document] =
+      request.url === '/' ? [200, { state }] : request.url === '/vm' ? [204] : [400, { fault_message: 'no' }];
+    response.writeHead(status, { connection: 'close' }).end(document && JSON.stringify(document));
+  }).listen(path);
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const signal = AbortSignal.timeout(20_000);
+  await goOnMachine(through(path), signal);
+  assert.deepEqual(asked.splice(0), ['GET /']);
+  state = 'Paused';
+  await goOnMachine(through(path), signal);
+  assert.deepEqual(asked, ['GET /', 'PUT /snapshot/create', 'PATCH /vm']);
+});
+
+test('what an earlier one has written, and nobody has fetched, is dropped before the next one starts', async () => {
+  const taken: string[] = [];
+  const silent: ToVmm = async () => {
+    const [ours, its] = duplexPair();
+    its.once('data', (bytes: Buffer) => {
+      taken.push(/saved\.\w+/.exec(bytes.toString('latin1'))?.[0] ?? 'another');
+      its.end(encodeFields('ok', []));
+    });
+    return ours;
+  };
+  const start = { socket: '/v', control: '/c', commands: [] };
+  await assert.rejects(startMachine(start, silent, AbortSignal.timeout(20_000)), { code: 'launch_failed' });
+  assert.deepEqual(taken.slice(0, 2), ['saved.memory', 'saved.state']);
 });

@@ -46,7 +46,7 @@ import { LayerImages } from './layer-images.ts';
 import { checkKind, machineKind, stillOf } from './machine-kind.ts';
 import { StartTurns } from './start-turns.ts';
 import { templateKind, type Templates } from './templates.ts';
-import { checkRoom, reachGuest, renewVm, saveVm, waitsToBeCopied } from './vm-copy.ts';
+import { checkRoom, emptyCopied, reachGuest, renewVm, saveVm, waitsToBeCopied } from './vm-copy.ts';
 import { type RunningVm, VmForks } from './vm-fork.ts';
 import { checkSize, limitVm } from './vm-limits.ts';
 import { type VmFiles, VmModule } from './vm-module.ts';
@@ -267,12 +267,14 @@ export class MicrovmDriver extends NamespaceDriver {
       image(relativeTo(dataDir, memory), memoryFile),
       image(relativeTo(dataDir, disk), diskFile),
     ];
-    return await this.#run(vm, files, async ({ connect, giveUp }) => {
+    const running = await this.#run(vm, files, async ({ connect, giveUp }) => {
       const start = copies.fork(vm.plan, { memory: memoryFile, disk: diskFile });
       await startVmm(await connect(giveUp), start, giveUp);
       await copies.wake(start, connect, giveUp);
       await renewVm(await reachGuest(connect, giveUp), vm.plan.hostname, giveUp);
     });
+    await emptyCopied(this.#vmm.can.memoryFile ? [disk] : [disk, memory]);
+    return running;
   }
 
   override checkMemory(backend: Backend): void {

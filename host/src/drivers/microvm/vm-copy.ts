@@ -5,7 +5,7 @@
  * its disk, of the same moment.
  */
 import { randomBytes } from 'node:crypto';
-import { type FileHandle, open } from 'node:fs/promises';
+import { type FileHandle, open, stat, truncate } from 'node:fs/promises';
 import { addAbortSignal, type Duplex } from 'node:stream';
 import { AppError } from '@squash/contract/errors';
 import { systemClock } from '@squash/base/clock';
@@ -38,6 +38,11 @@ export async function saveDisk(
   } finally {
     stream.destroy();
   }
+}
+
+/** Of files that a VM has copies of: what is attached takes room as long as it runs, without a name too. Those of a snapshot have another name. */
+export async function emptyCopied(paths: readonly string[]): Promise<void> {
+  for (const path of paths) if ((await stat(path)).nlink === 1) await truncate(path);
 }
 
 /** A stream to PID 1 of the guest, or to what becomes it, as soon as it takes connections. */

@@ -21,7 +21,7 @@ import { spokenTo, type ToVmm } from './vmm-channel.ts';
 
 /** Emulated, on a busy machine, with all of its disk. */
 const saveMsMax = 600_000;
-/** Of its kernel, which takes five seconds, and of an emulated one more. */
+/** Of its kernel, which takes five seconds, and of an emulated one more; and of Firecracker, which writes all of its memory then. */
 const partMsMax = 120_000;
 const slackBytes = 64 * 1_048_576;
 
@@ -35,6 +35,8 @@ export class VmForks {
   readonly #folder: string;
   readonly #hasRoom: SavedBounds['hasRoom'];
   readonly #gates = new Map<SandboxId, Promise<void>>();
+  /** Of all that are saved now. */
+  #memoryBytes = 0;
 
   constructor(dataDir: string, hasRoom: SavedBounds['hasRoom']) {
     this.#folder = join(dataDir, 'vm/forks');
@@ -53,12 +55,13 @@ export class VmForks {
     held: { readonly disk: string; readonly diskBytes: number; readonly memoryBytes: number },
     { to, giveUp }: { readonly to: MemoryFiles; readonly giveUp: AbortSignal },
   ): Promise<number> {
-    // One that writes its memory in its own root asks nobody.
-    checkRoom(this.#hasRoom, held.memoryBytes);
+    // One that writes its memory in its own root asks nobody; nor do the others meanwhile.
+    checkRoom(this.#hasRoom, this.#memoryBytes + held.memoryBytes);
+    this.#memoryBytes += held.memoryBytes;
     const late = AbortSignal.any([giveUp, AbortSignal.timeout(saveMsMax)]);
     const bounds = { hasRoom: this.#hasRoom, giveUp: late };
     let stillMs = 0;
-    await this.#without(vm, { giveUp, late }, async () => {
+    const saved = this.#without(vm, { giveUp, late }, async () => {
       const beganMs = performance.now();
       // Extents have heads of 16 bytes, and blocks of 4 KiB.
       const diskBytesMax = held.diskBytes + held.diskBytes / 128 + slackBytes;
@@ -66,6 +69,7 @@ export class VmForks {
       await saveVm(vm, to.memory, { ...bounds, bytesMax: held.memoryBytes + slackBytes });
       stillMs = performance.now() - beganMs;
     });
+    await saved.finally(() => (this.#memoryBytes -= held.memoryBytes));
     return stillMs;
   }
 
@@ -116,6 +120,9 @@ export class VmForks {
 
 /** A VMM that dies breaks off whichever stream it has just then. */
 function asRefusal(error: unknown): AppError {
+  // Firecracker's no: of a machine that runs it is none to a start.
+  if (error instanceof AppError && error.code === 'launch_failed')
+    return new AppError('guest_failed', error.message, { cause: error });
   if (error instanceof AppError) return error;
   if (isDiskFull(error))
     return new AppError('disk_full', 'No room on the disk for the fork of a microVM', { cause: error });
