@@ -62,7 +62,9 @@ int keeper_wait(int listener, struct settings *settings) {
     (void)nanosleep(&rest, NULL);
   }
   int asker = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-  if (asker < 0 || read_whole(asker, head, sizeof head) != 1) boot_fail("hear from the host");
+  /* One that squash-vmm has given up meanwhile ends without a word: the next one comes. */
+  for (; asker >= 0 && read_whole(asker, head, sizeof head) != 1; asker = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) (void)close(asker);
+  if (asker < 0) boot_fail("hear from the host");
   errno = EINVAL;
   if (frame_header_parse(head, &header) != FRAME_FINE || header.type != FRAME_GUEST_RENEW || header.length > sizeof payload) {
     boot_fail("understand the host");

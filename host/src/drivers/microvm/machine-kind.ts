@@ -4,7 +4,7 @@
  */
 import { statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { cpus } from 'node:os';
+import { cpus, release as hostRelease } from 'node:os';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import type { MachineKind } from '../driver.ts';
@@ -18,7 +18,7 @@ const namesOf = {
   module: 'VM module or Firecracker (the monitor and the guest’s kernel)',
   release: 'release of Squash',
   disks: 'disks of its layers',
-  processor: 'processor',
+  processor: 'processor or kernel of this machine',
   machine: 'machine (processors, memory, disks, network, KVM)',
 } as const;
 
@@ -44,7 +44,8 @@ export async function machineKind(vm: Planned, copies: MachineCopies, dataDir: s
     module: digestOf([module.root, program ?? null]),
     release: digestOf([module.initrd, savedForm]),
     disks: digestOf(await Promise.all(drives.map(({ source }) => superblock(join(dataDir, source))))),
-    processor: digestOf(cpus()[0]?.model ?? null),
+    // Firecracker takes what it has saved on the same kernel only.
+    processor: digestOf([cpus()[0]?.model ?? null, program === undefined ? null : hostRelease()]),
     machine: digestOf(stillOf(vm, copies, dataDir)),
   };
 }

@@ -53,6 +53,7 @@ import { type VmFiles, VmModule } from './vm-module.ts';
 import {
   guestMemoryBytes,
   image,
+  isWorthSaving,
   type PlannedVm,
   planOf,
   upperFile,
@@ -234,7 +235,8 @@ export class MicrovmDriver extends NamespaceDriver {
     const still = stillOf(vm, copies, this.#options.dataDir);
     const make = (path: string): Promise<void> => this.#inTurn(vm, () => this.#makeTemplate(vm, still, path));
     const kind = templateKind(vm, still);
-    const template = await this.#templates.get(kind, this.#isNew(spec) ? make : undefined, signal);
+    const isMade = this.#isNew(spec) && isWorthSaving(plan, this.#vmm);
+    const template = await this.#templates.get(kind, isMade ? make : undefined, signal);
     signal?.throwIfAborted();
     if (template === undefined) return undefined;
     let isAwake = false;
@@ -267,14 +269,13 @@ export class MicrovmDriver extends NamespaceDriver {
       image(relativeTo(dataDir, memory), memoryFile),
       image(relativeTo(dataDir, disk), diskFile),
     ];
-    const running = await this.#run(vm, files, async ({ connect, giveUp }) => {
+    return await this.#run(vm, files, async ({ connect, giveUp }) => {
       const start = copies.fork(vm.plan, { memory: memoryFile, disk: diskFile });
       await startVmm(await connect(giveUp), start, giveUp);
       await copies.wake(start, connect, giveUp);
       await renewVm(await reachGuest(connect, giveUp), vm.plan.hostname, giveUp);
+      await emptyCopied(this.#vmm.can.memoryFile ? [disk] : [disk, memory]);
     });
-    await emptyCopied(this.#vmm.can.memoryFile ? [disk] : [disk, memory]);
-    return running;
   }
 
   override checkMemory(backend: Backend): void {

@@ -28,6 +28,7 @@ export interface PlannedVm {
 }
 
 const bytesPerMib = 1_048_576;
+const savedWholeBytesMax = 8192 * bytesPerMib;
 /** Held by the guest: its memory and its disk have a size, its processes are in a group of its own kernel. */
 const ownLimits: ReadonlySet<string> = new Set(['upper_limit', 'memory_limit', 'pids_limit']);
 /** Beside the disk: the file system's own tables, and what a VMM writes. */
@@ -100,6 +101,11 @@ export function vmmLimits(
     memoryBytesMax: memoryBytes + overheadBytes(accelerator),
     upperBytesMax: written + upperSlackBytes,
   };
+}
+
+/** Whether one of its kind is saved for others: a monitor that writes all of a larger memory takes longer than boots do. */
+export function isWorthSaving({ memoryBytes }: VmPlan, { can }: Pick<Vmm, 'can'>): boolean {
+  return !can.memoryFile || memoryBytes <= savedWholeBytesMax;
 }
 
 export function image(source: string, target: string): LaunchMount {
