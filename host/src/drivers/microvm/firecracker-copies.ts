@@ -53,10 +53,7 @@ export function goingOn(
   };
 }
 
-/**
- * It stands still, and is written out at once: one that went on from 1.16.1's pause without that would never again hear of a connection
- * (firecracker#6100).
- */
+/** It stands still and is written out at once, which also tells its guest that all connections have ended: see `goOnMachine`. */
 export async function partMachine(connect: ToVmm, signal: AbortSignal): Promise<void> {
   await asked(connect, signal, async (api) => {
     await api.send({ method: 'PATCH', path: '/vm', body: { state: 'Paused' } });
@@ -87,8 +84,8 @@ export async function saveMachine(connect: ToVmm, file: FileHandle, bounds: Save
 }
 
 /**
- * Of 1.16.1 nobody hears any more who tells it to go on when its guest was told of no end of its connections (firecracker#6100). So one that
- * runs is not told, and one that stands still is saved before: its guest is told then, also where that fails for want of a file.
+ * 1.16.1 lets nobody through any more where it is told to go on and its guest was not told that all connections have ended (firecracker#6100).
+ * So one that runs is not told, and one that stands still is asked for a snapshot first: that tells its guest, also where no file can be opened.
  */
 export async function goOnMachine(connect: ToVmm, signal: AbortSignal): Promise<void> {
   await asked(connect, signal, async (api) => {
