@@ -17,6 +17,7 @@ import { debianModules, vmModule } from '../support/clients-layer.ts';
 import { type Answer, TestDaemon } from '../support/daemon.ts';
 import { firecrackerProgram, isRealFirecracker, isTunOpen } from '../support/firecracker-program.ts';
 import { processesOf } from '../support/leaks.ts';
+import { MemoryCounter } from '../support/memory-counter.ts';
 import { ownedPrefix } from '../support/owned-directory.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -93,18 +94,7 @@ function leftovers(): readonly string[] {
 const vmms = () =>
   processesOf(daemon.dataDir).filter(({ command }) => command.includes('/usr/bin/firecracker'));
 
-/** Of a program that holds them in its memory: a word of its own, and how far it has counted. */
-async function counted(id: string): Promise<{ readonly word: string; readonly count: number }> {
-  const [word = '', count = '0'] = (await output(id, 'cat /dev/shm/n 2>/dev/null || :')).split(' ');
-  return { word, count: Number(count) };
-}
-
-async function goesOn(id: string, than: number): Promise<void> {
-  await waitFor('it to count on', async () => (await counted(id)).count > than, 30_000);
-}
-
-const counts =
-  'w=$(head -c 8 /dev/urandom | od -An -tx1 | tr -d " "); i=0; while :; do i=$((i+1)); echo $w $i >/dev/shm/.n; mv /dev/shm/.n /dev/shm/n; sleep 0.2; done';
+const counter = new MemoryCounter(output);
 
 test('the first of a kind boots; all others have one file of memory, and are machines of their own', {
   skip,
@@ -150,9 +140,8 @@ test('the first of a kind boots; all others have one file of memory, and are mac
 
 test('a fork with its memory goes on beside the one that it was made of', { skip }, async () => {
   await output(source, 'echo before >/root/file');
-  await output(source, `nohup sh -c '${counts}' >/dev/null 2>&1 &`);
-  await goesOn(source, 0);
-  const then = await counted(source);
+  await counter.start(source);
+  const then = await counter.in(source);
   const copy = (await squashOk(daemon, ['fork', '--with-memory', source])).trim();
   if (process.getuid?.() === 0) {
     const disks = vmms().map(
@@ -161,9 +150,9 @@ test('a fork with its memory goes on beside the one that it was made of', { skip
     assert.deepEqual(new Set(disks), new Set([0]), 'a disk that was copied takes no room');
   }
   for (const id of [source, copy]) {
-    const now = await counted(id);
+    const now = await counter.in(id);
     assert.equal(now.word, then.word);
-    await goesOn(id, Math.max(now.count, then.count));
+    await counter.goesOn(id, Math.max(now.count, then.count));
     assert.equal(await output(id, 'cat /root/file; hostname'), `before\n${id}`);
     await output(id, `echo ${id} >/root/mine; sync`);
     await checkNetwork(id);
@@ -177,9 +166,9 @@ test('a fork with its memory goes on beside the one that it was made of', { skip
 test('others go on from a snapshot with memory, behind a restart, and so does the one that it is of', {
   skip,
 }, async () => {
-  const then = await counted(source);
+  const then = await counter.in(source);
   await squashOk(daemon, ['snapshot', '--with-memory', source, 'live']);
-  await goesOn(source, then.count);
+  await counter.goesOn(source, then.count);
   await output(source, 'echo after >/root/file');
   assert.deepEqual(namesIn(`sandboxes/${source}/snapshots`), ['live.disk', 'live.memory', 'live.squashfs']);
   await daemon.kill();
@@ -188,24 +177,24 @@ test('others go on from a snapshot with memory, behind a restart, and so does th
   const { id: other } = (await send('POST', sandboxes, { from, memory: true })).json;
   await send('POST', `${sandboxes}/${source}/restore`, { snapshot: 'live', memory: true });
   for (const id of [other, source]) {
-    const now = await counted(id);
+    const now = await counter.in(id);
     assert.equal(now.word, then.word);
-    await goesOn(id, now.count);
+    await counter.goesOn(id, now.count);
     assert.equal(await output(id, 'cat /root/file; hostname'), `before\n${id}`);
   }
   assert.deepEqual(leftovers(), []);
 });
 
 test('a daemon that dies while one is saved leaves nothing of that, and it goes on', { skip }, async () => {
-  const then = await counted(source);
+  const then = await counter.in(source);
   daemon
     .request('POST', `${sandboxes}/${source}/snapshots`, { label: 'half', memory: true })
     .catch(() => undefined); // Nobody is there to answer.
   await waitFor('the monitor to write', () => leftovers().includes('saved.memory'), 60_000);
   await daemon.kill();
   await daemon.start();
-  await goesOn(source, then.count);
-  assert.equal((await counted(source)).word, then.word);
+  await counter.goesOn(source, then.count);
+  assert.equal((await counter.in(source)).word, then.word);
   assert.deepEqual(leftovers(), []);
   assert.deepEqual(namesIn(`sandboxes/${source}/snapshots`), ['live.disk', 'live.memory', 'live.squashfs']);
 });

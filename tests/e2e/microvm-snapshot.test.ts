@@ -19,6 +19,7 @@ import { squashOk } from '../support/cli.ts';
 import { debianModules, vmModule } from '../support/clients-layer.ts';
 import { type Answer, TestDaemon } from '../support/daemon.ts';
 import { processesOf } from '../support/leaks.ts';
+import { MemoryCounter } from '../support/memory-counter.ts';
 import { waitFor } from '../support/wait.ts';
 
 const sandboxes = '/v1/sandboxes';
@@ -74,27 +75,15 @@ function temporary(): readonly string[] {
   return [...namesIn('tmp').filter((name) => /^(memory|disk)-/.test(name)), ...namesIn('vm/forks')];
 }
 
-/** Of a program that holds them in its memory alone: a word of its own, and how far it has counted. */
-async function counted(id: string): Promise<{ readonly word: string; readonly count: number }> {
-  const [word = '', count = '0'] = (await output(id, 'cat /dev/shm/n 2>/dev/null || :')).split(' ');
-  return { word, count: Number(count) };
-}
-
-async function goesOn(id: string, than: number): Promise<void> {
-  await waitFor('it to count on', async () => (await counted(id)).count > than, 30_000);
-}
-
-const counts =
-  'w=$(head -c 8 /dev/urandom | od -An -tx1 | tr -d " "); i=0; while :; do i=$((i+1)); echo $w $i >/dev/shm/.n; mv /dev/shm/.n /dev/shm/n; sleep 0.2; done';
+const counter = new MemoryCounter(output);
 
 test('a snapshot with memory is taken of a microVM that runs, which goes on', async () => {
   await output(source, 'echo before >/root/file');
-  await output(source, `nohup sh -c '${counts}' >/dev/null 2>&1 &`);
-  await goesOn(source, 0);
-  const { word, count } = await counted(source);
+  await counter.start(source);
+  const { word, count } = await counter.in(source);
   assert.equal((await squashOk(daemon, ['snapshot', '--with-memory', source, 'live'])).trim(), 'live');
-  await goesOn(source, count);
-  assert.equal((await counted(source)).word, word);
+  await counter.goesOn(source, count);
+  assert.equal((await counter.in(source)).word, word);
   await output(source, 'echo after >/root/file');
   assert.deepEqual(temporary(), []);
   assert.deepEqual(snapshotFiles(), ['live.disk', 'live.memory', 'live.squashfs']);
@@ -125,21 +114,21 @@ test('what has no memory to save, or none that was saved, is refused', async () 
 });
 
 test('a daemon that dies while another one is taken leaves nothing of that', async () => {
-  const then = await counted(source);
+  const then = await counter.in(source);
   daemon
     .request('POST', `${sandboxes}/${source}/snapshots`, { label: 'half', memory: true })
     .catch(() => undefined); // Nobody is there to answer.
   await waitFor('it to be written', () => temporary().some((name) => name.startsWith('disk-')), 60_000);
   await daemon.kill();
   await daemon.start();
-  await goesOn(source, then.count);
-  assert.equal((await counted(source)).word, then.word);
+  await counter.goesOn(source, then.count);
+  assert.equal((await counter.in(source)).word, then.word);
   assert.deepEqual(temporary(), []);
   assert.deepEqual(snapshotFiles(), ['files.squashfs', 'live.disk', 'live.memory', 'live.squashfs']);
 });
 
 test('sandboxes go on from it behind that restart, when it has another label, each on its own', async () => {
-  const then = await counted(source);
+  const then = await counter.in(source);
   await send('PATCH', `${sandboxes}/${source}/snapshots/live`, { label: 'kept' });
   assert.deepEqual(snapshotFiles(), ['files.squashfs', 'kept.disk', 'kept.memory', 'kept.squashfs']);
   const from = { sandbox: source, snapshot: 'kept' };
@@ -148,12 +137,12 @@ test('sandboxes go on from it behind that restart, when it has another label, ea
     squashOk(daemon, ['create', '--from', `${source}:kept`, '--with-memory']).then((text) => text.trim()),
   ]);
   for (const id of [one, other]) {
-    const now = await counted(id);
+    const now = await counter.in(id);
     assert.equal(now.word, then.word);
-    await goesOn(id, now.count);
+    await counter.goesOn(id, now.count);
     assert.equal(await output(id, 'cat /root/file; hostname'), `before\n${id}`);
   }
-  assert.equal((await counted(source)).word, then.word);
+  assert.equal((await counter.in(source)).word, then.word);
   assert.equal(await output(source, 'cat /root/file'), 'after');
   const random = await Promise.all([one, other].map((id) => output(id, 'cat /proc/sys/kernel/random/uuid')));
   assert.notEqual(random[0], random[1]);
@@ -164,12 +153,12 @@ test('sandboxes go on from it behind that restart, when it has another label, ea
 });
 
 test('the one that it was taken of is put back to it with its processes, or not touched', async () => {
-  const then = await counted(source);
+  const then = await counter.in(source);
   await squashOk(daemon, ['restore', '--with-memory', source, 'kept']);
-  const now = await counted(source);
+  const now = await counter.in(source);
   assert.equal(now.word, then.word);
   assert.ok(now.count < then.count, `${now.count} after ${then.count}`);
-  await goesOn(source, now.count);
+  await counter.goesOn(source, now.count);
   assert.equal(await output(source, 'cat /root/file; hostname'), `before\n${source}`);
   const boot = await output(source, 'cat /proc/sys/kernel/random/boot_id');
   const restore = `${sandboxes}/${source}/restore`;
@@ -189,10 +178,10 @@ test('a memory that was changed, or was saved on other disks than there are, is 
   const disks = namesIn('vm/layers').map((name) => join(daemon.dataDir, 'vm/layers', name));
   for (const disk of disks) writeAt(disk, 8, Buffer.from([1, 2, 3, 4]));
   assert.deepEqual(await refused(sandboxes, from), [409, 'vm_unsupported']);
-  const then = await counted(source);
+  const then = await counter.in(source);
   const restore = { snapshot: 'kept', memory: true };
   assert.deepEqual(await refused(`${sandboxes}/${source}/restore`, restore), [409, 'vm_unsupported']);
-  await goesOn(source, then.count);
+  await counter.goesOn(source, then.count);
   assert.deepEqual(temporary(), []);
 });
 

@@ -21,14 +21,14 @@ export class FirecrackerApi {
     this.#signal = signal;
   }
 
-  /** The document of a success. @throws launch_failed with what Firecracker says */
+  /** The document of a success. @throws guest_failed with what Firecracker says */
   async send(asked: VmmAsk): Promise<unknown> {
     const { status, text } = await this.#exchange(asked);
     const what = `${asked.method} ${asked.path}`;
     if (status === 204) return undefined;
     const document = parsed(text);
     if (status === 200 && document !== undefined) return document;
-    throw new AppError('launch_failed', `Firecracker answers ${status} to ${what}: ${faultOf(document)}`);
+    throw new AppError('guest_failed', `Firecracker answers ${status} to ${what}: ${faultOf(document)}`);
   }
 
   async #exchange({ method, path, body }: VmmAsk): Promise<{ status: number; text: string }> {
@@ -54,7 +54,7 @@ export class FirecrackerApi {
         answer.on('data', (piece: string) => {
           text += piece;
           if (text.length > answerBytesMax)
-            answer.destroy(new AppError('launch_failed', 'the answer is too long'));
+            answer.destroy(new AppError('guest_failed', 'the answer is too long'));
         });
         answer.once('end', () => resolve({ status: answer.statusCode ?? 0, text }));
       });
@@ -62,7 +62,7 @@ export class FirecrackerApi {
       return await promise;
     } catch (cause) {
       signal.throwIfAborted();
-      throw new AppError('launch_failed', `Firecracker does not answer ${method} ${path}`, { cause });
+      throw new AppError('guest_failed', `Firecracker does not answer ${method} ${path}`, { cause });
     } finally {
       signal.removeEventListener('abort', late);
       stream.destroy();

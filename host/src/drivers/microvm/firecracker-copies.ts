@@ -101,7 +101,7 @@ export async function goOnMachine(connect: ToVmm, signal: AbortSignal): Promise<
   await dropWritten(connect, signal);
 }
 
-/** Starts a machine, or one that goes on: what it is asked stands in `start`. @throws vm_unavailable, launch_failed */
+/** Starts a machine, or one that goes on: what it is asked stands in `start`. @throws vm_unavailable, guest_failed */
 export async function startMachine(
   { asks = [] }: VmmStart,
   connect: ToVmm,

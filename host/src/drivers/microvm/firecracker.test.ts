@@ -85,7 +85,7 @@ test('what it is asked is taken, and the order is that of its rules', async () =
 
 test('the judge lets nothing pass that the real one refuses', async () => {
   const refused = async (asked: VmmAsk, reason: RegExp): Promise<void> => {
-    await assert.rejects(api.send(asked), { code: 'launch_failed', message: reason });
+    await assert.rejects(api.send(asked), { code: 'guest_failed', message: reason });
   };
   for (const asked of plain(bootRequests(plan()))) {
     await refused(
@@ -207,6 +207,6 @@ test('what an earlier one has written, and nobody has fetched, is dropped before
     return ours;
   };
   const start = { socket: '/v', control: '/c', commands: [] };
-  await assert.rejects(startMachine(start, silent, AbortSignal.timeout(20_000)), { code: 'launch_failed' });
+  await assert.rejects(startMachine(start, silent, AbortSignal.timeout(20_000)), { code: 'guest_failed' });
   assert.deepEqual(taken.slice(0, 2), ['saved.memory', 'saved.state']);
 });

@@ -39,7 +39,7 @@ test('machines that are saved at once have room for the memories of all, and eac
     );
   const first = assert.rejects(save('one'), { code: 'guest_failed' });
   await assert.rejects(save('two'), { code: 'disk_full' });
-  written.reject(new AppError('launch_failed', 'Firecracker answers 400'));
+  written.reject(new AppError('guest_failed', 'Firecracker answers 400'));
   await first;
   await assert.rejects(save('three'), { code: 'guest_failed' });
   assert.deepEqual(goneOn, ['one', 'three']);

@@ -120,9 +120,6 @@ export class VmForks {
 
 /** A VMM that dies breaks off whichever stream it has just then. */
 function asRefusal(error: unknown): AppError {
-  // Firecracker's no: of a machine that runs it is none to a start.
-  if (error instanceof AppError && error.code === 'launch_failed')
-    return new AppError('guest_failed', error.message, { cause: error });
   if (error instanceof AppError) return error;
   if (isDiskFull(error))
     return new AppError('disk_full', 'No room on the disk for the fork of a microVM', { cause: error });

@@ -67,7 +67,7 @@ export interface Vmm {
   devices?(plan: VmPlan): NonNullable<LaunchStart['vmmDevices']>;
   /** What squash-vmm starts for a machine that boots. */
   start(plan: VmPlan): VmmStart;
-  /** Where the machine does not boot by itself then: tells it what `start` asks. @throws vm_unavailable, launch_failed */
+  /** Where the machine does not boot by itself then: tells it what `start` asks. @throws vm_unavailable, guest_failed */
   boot?(start: VmmStart, connect: ToVmm, signal: AbortSignal): Promise<void>;
   /** Of one that stands still where the host's disk has no room. @param control a stream of its control socket */
   retry?(control: Duplex, signal: AbortSignal): Promise<void>;
